@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pool_cases import group, original
-from rods.config import EvaluationSettings, load_config
+from rods.config import EvaluationSettings, load_config, with_overrides
+from rods.config.bundled import local_path
 from rods.errors import ConfigError
 from rods.evaluation.suite import NOISE, evaluate_tasks, row_of, stratified
 from rods.policy import Completion, episode_seed
@@ -167,3 +170,32 @@ def test_the_tuning_side_is_cut_out_of_the_training_side() -> None:
     assert len(tuned) == 20 and len(trained) == 80 and not tuned & trained
     assert {t.id for t in cut.originals} <= {t.id for t in cut.train}
     assert cut.digest != whole.digest
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("known", ["by its run", "by its folder", "of another task"])
+def test_an_evaluation_on_tasks_that_were_trained_on_is_said_to_be_one(
+    known: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As after a change of the file of tasks, or with `--env.held_out`."""
+    from rods.assemble.evaluated import evaluation_of
+    from rods.assemble.tasks import held_out_tasks, splits_of
+    from rods.envs.remote.processes import environment_of
+
+    config = load_config("rods", "small", ["evaluation.tasks=2", "evaluation.variants=0"])
+    sides = splits_of(config)
+    tasks = held_out_tasks(config, environment_of(config), sides)
+    trained = (sides.train if known == "of another task" else tasks)[0]
+    judged = [{"task_id": trained.id, "rbar": 0.5, "variance": 0.0}]
+    log = json.dumps({"kind": "step", "step": 1, "judgements": judged})
+    (tmp_path / "metrics.jsonl").write_text(log + "\n", encoding="utf-8")
+    (tmp_path / "manifest.json").write_text("{}", encoding="utf-8")
+    run: Path | None = tmp_path
+    if known == "by its folder":
+        policy = tmp_path / "checkpoint" / "step-000001" / "policy"
+        policy.parent.mkdir(parents=True)
+        policy.symlink_to(local_path(config.model.name))
+        config, run = with_overrides(config, [f"model.name={json.dumps(str(policy))}"]), None
+    with evaluation_of(config, run):
+        said = "1 of the 2 evaluated tasks were trained on: tasks, their split or evaluation.files"
+        assert (f"{tmp_path}: {said}" in caplog.text) is (known != "of another task")

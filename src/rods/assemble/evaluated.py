@@ -6,7 +6,8 @@ imported when the tasks were read.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Generator
+import logging
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,11 @@ from rods.errors import ConfigError, StoreError
 from rods.evaluation.suite import Progress, evaluate_tasks
 from rods.infra.interrupt import run_to_end
 from rods.policy import Engine
+from rods.report.run_data import load_run
 from rods.rollout.episode import RolloutContext
 from rods.rollout.template import ChatTemplate
-from rods.store import RunDirectory
+from rods.store import MANIFEST, RunDirectory
+from rods.task import Task
 
 
 @contextmanager
@@ -42,6 +45,7 @@ def evaluation_of(
 
         require_found(config.model.name)
         what = (held_out_tasks(config, environment, splits), config.evaluation)
+        _warn_of_trained(config, run, what[0])
         dialect = get_dialect(config.model.dialect)
 
         async def evaluate(progress: Progress) -> list[dict[str, Any]]:
@@ -50,6 +54,16 @@ def evaluation_of(
                 return await evaluate_tasks(*what, context, progress)
 
         yield lambda progress: run_to_end(evaluate(progress))
+
+
+def _warn_of_trained(config: RunConfig, run: Path | None, tasks: Sequence[Task]) -> None:
+    """Log how many of these tasks the run that made the weights has trained on."""
+    homes = [run] if run else Path(config.model.name).parents[2:3]  # RUN/checkpoint/STEP/policy
+    made = [load_run(home) for home in homes if (home / MANIFEST).is_file()]
+    trained = {judged.task_id for one in made for _, judged in one.judgements}
+    if known := sum(task.id in trained for task in tasks):
+        why = f"{known} of the {len(tasks)} evaluated tasks were trained on: tasks, their split or"
+        logging.getLogger(__name__).warning("%s: %s evaluation.files differ.", homes[0], why)
 
 
 @asynccontextmanager
