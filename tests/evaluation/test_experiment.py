@@ -43,7 +43,7 @@ baseline = "fixed"
 [settings]
 env.train_tasks = 24
 evaluation.variants = 7
-stages = [{name = "all", expand = true, epochs = 3}]
+stages = [{name = "format", epochs = 1}, {name = "all", expand = true, epochs = 5}]
 
 [arms.fixed]
 curriculum = "static"
@@ -83,7 +83,7 @@ def test_an_arm_is_the_recipe_the_shared_settings_and_its_own(grid: Grid) -> Non
     assert (fixed.curriculum, rods.curriculum) == ("static", "rods")
     assert rods.boundary.priority == "random" and rods.seed == fixed.seed == 1
     assert rods.evaluation.variants == fixed.evaluation.variants == 7
-    assert rods.stages[0].epochs == 3 and rods.model.name == "tiny"
+    assert rods.stages[1].epochs == 5 and rods.model.name == "tiny"
 
 
 @pytest.mark.parametrize(
@@ -357,6 +357,20 @@ def test_what_is_missing_or_unfair_is_said(grid: Grid, runs: Path) -> None:
         assert part in notes, notes
     with pytest.raises(StoreError, match="no run of the experiment"):
         Experiment.of(grid, runs / "nowhere")
+
+
+def test_runs_of_other_settings_and_notes_of_runs_are_named(grid: Grid, runs: Path) -> None:
+    """`--show` reads what is there, whatever the file or the command line says by now."""
+    assert Experiment.of(grid, runs).notes == ()
+    manifest = runs / "rods-1" / "manifest.json"
+    made = json.loads(manifest.read_text())
+    made["config"]["stages"][1]["epochs"] = 9
+    manifest.write_text(json.dumps(made))
+    with (runs / "fixed-0" / "metrics.jsonl").open("a") as log:
+        log.write("not a record\n")
+    other, damaged = Experiment.of(grid, runs).notes
+    assert other == "rods-1 was trained with other settings: stages.1.epochs: 5 -> 9."
+    assert damaged.startswith("fixed (fixed-0): metrics.jsonl:") and "left out" in damaged
 
 
 @pytest.mark.slow

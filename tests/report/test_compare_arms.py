@@ -58,6 +58,68 @@ def test_one_run_stands_against_each_of_an_arm(tmp_path: Path) -> None:
     found = compare_runs([f"start={start}", f"rods={','.join(runs)}"])
     assert found.arms[1].by_seed["original"]["progress"] == pytest.approx((0.2, 0.0))
     assert any("start and rods have 2 of 3 evaluated tasks" in note for note in found.notes)
+    one = "start is one run, so intervals over seeds cover no other seed of it."
+    assert one in found.notes and len(found.arms[0].seeds) == 1
+
+
+def without(path: Path, task: str, *metrics: str) -> None:
+    """Take the values of a task from a file of evaluations: its trajectories are invalid."""
+    rows = json.loads(path.read_text())
+    for row in rows:
+        if row["task_id"] == task:
+            row |= {metric: [] for metric in metrics} | {"invalid": len(metrics)}
+    path.write_text(json.dumps(rows))
+
+
+def test_a_difference_by_seed_is_of_the_tasks_that_both_have_a_value_of(tmp_path: Path) -> None:
+    """Both arms do the same; one of them lost its trajectories of the task that nobody solves."""
+    values = [0.0, 0.5, 1.0]
+    for name in ("a0", "a1", "b0", "b1"):
+        evaluation(tmp_path / f"{name}.json", values)
+    without(tmp_path / "b0.json", "t0", "greedy_progress", "progress")
+    found = compare_runs([f"{name}={tmp_path}/{name}?.json" for name in "ab"])
+    against = found.arms[1].cell(TaskSubset("original"), "progress").against
+    assert against is not None and (against.mean, against.n) == (0.0, 2)
+    assert found.arms[1].by_seed["original"]["progress"] == (0.0, 0.0)
+    assert found.arms[1].ahead == "0 of 2"
+
+
+def test_invalid_trajectories_of_an_evaluation_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in "ab":
+        evaluation(tmp_path / f"{name}.json", [0.0, 0.5, 1.0])
+    without(tmp_path / "b.json", "t0", "greedy_progress", "progress")
+    words = [str(tmp_path / f"{name}.json") for name in "ab"]
+    assert rods("compare", *words, monkeypatch=monkeypatch) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "B: b.json: 2 invalid trajectories, counted in no value: infrastructure failed." in said
+    assert said.count("invalid") == 1
+    run = write_run(tmp_path / "run", steps=2)
+    text = (run / "metrics.jsonl").read_text().replace('"set":', '"invalid": 1, "set":', 1)
+    (run / "metrics.jsonl").write_text(text)
+    assert rods("report", str(run), monkeypatch=monkeypatch) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "Evaluation before: 1 invalid trajectory, counted in no value" in said
+
+
+def test_json_has_the_seeds_of_the_runs_and_no_ends_where_tables_have_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, seed in (("a", 3), ("b", 5)):
+        write_run(tmp_path / name, seed=seed, steps=2)
+    words = ["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--json"]
+    assert rods(*words, monkeypatch=monkeypatch) == 0
+    assert [arm["seeds"] for arm in json.loads(capsys.readouterr().out)["arms"]] == [[3], [5]]
+    evaluation(tmp_path / "a.json", [0.0, 0.5, 0.25])
+    evaluation(tmp_path / "b.json", [0.2, 0.7, 0.45])
+    words = ["compare", str(tmp_path / "a.json"), str(tmp_path / "b.json"), "--json"]
+    assert rods(*words, monkeypatch=monkeypatch) == 0
+    base, other = json.loads(capsys.readouterr().out)["arms"]
+    assert base["seeds"] == [None] and base["results"][0]["after"]["low"] < 0.1
+    against = other["results"][0]["against"]
+    assert against["mean"] == pytest.approx(0.2) and against["n"] == 3
+    assert (against["low"], against["high"]) == (None, None), "all differences are equal"
 
 
 def shown(paths: Sequence[str | Path]) -> str:

@@ -55,6 +55,7 @@ from rods.report.results import (
 )
 from rods.report.run_data import EvalRow, EvaluationPass, evaluation_of, load_run
 from rods.report.viewer import trajectory_view
+from rods.store import RunDirectory
 from rods.synthesis.gates.keeper import GATES, QUESTION_GATES, SEED_GATES
 from rods.synthesis.pipeline import RequestOutcome
 from rods.synthesis.rejection import ErrorClass, Rejection, reasons
@@ -245,6 +246,40 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\x85", "\x1c"])
+def test_a_record_may_hold_what_other_programs_take_for_the_end_of_a_line(
+    mark: str, tmp_path: Path
+) -> None:
+    """The store writes such characters as they are, except those below U+0020."""
+    (tmp_path / "manifest.json").write_text("{}", encoding="utf-8")
+    rows = [{"task_id": "t", "scenario": f"one{mark}two", "progress": [1.0]}]
+    RunDirectory(tmp_path, {}).log({"kind": "eval", "step": 0, "when": "before", "rows": rows})
+    run = load_run(tmp_path)
+    assert not [note for note in run.notes if "is not a record" in note], run.notes
+    before = run.evaluation("before")
+    assert before is not None and before.rows[0].scenario == f"one{mark}two"
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("evaluation.temperature: 1.0 -> 0.5", True),
+        ("train.lr: 1e-05 -> 0.0001", True),
+        ("updates: 40 -> 80", False),
+        ("evaluation.every: 0 -> 4", False),
+        ("model.threads: 1 -> 2", False),
+    ],
+)
+def test_what_a_resume_changed_is_said_beside_the_gain(
+    setting: str, said: bool, tmp_path: Path
+) -> None:
+    path = write_run(tmp_path / "run", steps=4)
+    run = load_run(with_manifest(path, changes=[{"step": 3, "setting": setting}]))
+    assert (run.notes == (f"A resume after update 3 changed {setting}.",)) is said
+    assert bool(run.notes) is said
+    assert load_run(with_manifest(path, changes=[[3, 40]])).notes == (), "those of `rods sft`"
+
+
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no such run"):
         load_run(tmp_path / "nowhere")
@@ -294,7 +329,8 @@ def test_results_pair_the_same_tasks(tmp_path: Path) -> None:
     assert cell.difference.mean == pytest.approx(0.125)
     assert cell.before is not None and cell.before.mean == pytest.approx(0.5)
     assert row.cells["solved"].difference is None
-    assert "2 tasks were evaluated only once" in " ".join(read(build_report(tmp_path)).words)
+    note = "Evaluated only once, so in no difference: 2 tasks."
+    assert note in run.notes and note in " ".join(read(build_report(tmp_path)).words)
 
 
 @pytest.mark.slow
@@ -777,6 +813,17 @@ def test_two_tasks_have_no_interval_and_the_table_says_why() -> None:
     said = " ".join(shown.file.getvalue().split())
     assert "0.500" in said and "0.500 ±0" not in said and "6.353" not in said
     assert "No ± is shown if there are too few scenarios, or if all differences are equal." in said
+
+
+def test_a_table_of_an_evaluation_counts_invalid_trajectories() -> None:
+    rows = [{"task_id": f"t{n}", "greedy_progress": [n / 4], "invalid": n} for n in range(3)]
+    for some, said in ((rows, True), ([*rows[:1], {**rows[1], "invalid": 0}], False)):
+        shown = Console(file=io.StringIO(), width=80)
+        shown.print(evaluation_table(evaluation_of("after", some)))
+        assert isinstance(shown.file, io.StringIO)
+        text = " ".join(shown.file.getvalue().split())
+        note = "3 invalid trajectories, counted in no value: infrastructure failed."
+        assert (note in text) is said and ("invalid" in text) is said
 
 
 def test_a_suite_and_a_page_say_it_likewise() -> None:

@@ -21,6 +21,7 @@ from rods.errors import StoreError
 from rods.evaluation.grid import Grid, load_grid
 from rods.report.compare import compare_runs
 from rods.report.experiment import Experiment
+from rods.report.heldout import missed
 from rods.report.panels import facts as tiles
 from rods.report.run_data import EpochRow, JudgedGroup, Made, RunData, StepRow, load_run
 from rods.report.summary import runs_at
@@ -235,6 +236,6 @@ def test_a_run_whose_variants_did_not_enter_states_it(more: dict[str, Any], said
     judged = JudgedGroup(task_id="a", rbar=0.5, variance=0.1, region="boundary")
     first = StepRow(step=0, numbers={}, stage="all", judgements=(judged,))
     run = RunData(Path("run"), {"config": config}, (first, replace(first, step=1, **more)))
-    assert said in run.missed
+    assert said in missed(run)
     entered = EpochRow(epoch=1, injected=1)
-    assert not replace(run, epochs=(entered,)).missed
+    assert not missed(replace(run, epochs=(entered,)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,6 +23,7 @@ from rods.infra.text import counted, quoted
 from rods.store import MANIFEST, TRAIN
 
 if TYPE_CHECKING:
+    from rods.evaluation.stats import Interval
     from rods.report.experiment import Experiment
     from rods.report.heldout import ResultRow
     from rods.report.run_data import RunData
@@ -72,7 +73,7 @@ def compared(found: Experiment) -> dict[str, Any]:
     """Return runs or arms side by side, as JSON; `against` is the difference to the baseline."""
     arms = [
         {
-            "name": arm.name, "settings": arm.overrides, "seeds": [*arm.runs],
+            "name": arm.name, "settings": arm.overrides, "seeds": arm.seeds,
             "results": _rows(arm.rows), "differences_by_seed": arm.by_seed,
         }
         for arm in found.arms
@@ -81,10 +82,17 @@ def compared(found: Experiment) -> dict[str, Any]:
 
 
 def _rows(rows: Sequence[ResultRow]) -> list[dict[str, Any]]:
-    from rods.report.heldout import METRICS, measured
+    from rods.report.heldout import METRICS, MetricCell, measured
+
+    def plain(part: Interval | int | None) -> object:
+        if part is None or isinstance(part, int):
+            return part
+        # As in the tables, no ends where all values are alike: they show no spread.
+        return {**asdict(part), **dict.fromkeys(("low", "high") if part.is_flat else ())}
 
     return [
-        {"set": row.part.set, "part": row.part.label, "metric": m, **asdict(row.cells[m])}
+        {"set": row.part.set, "part": row.part.label, "metric": m}
+        | {part.name: plain(getattr(row.cells[m], part.name)) for part in fields(MetricCell)}
         for row in rows
         for m in measured(rows, METRICS)
     ]

@@ -19,7 +19,7 @@ from pydantic import Field, ValidationError
 from rods.config import RunConfig, load_config
 from rods.config.base import Settings
 from rods.errors import ConfigError
-from rods.infra.dotted import nearest
+from rods.infra.dotted import changes, flat, nearest, within
 from rods.registry import read_recipe
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
@@ -80,6 +80,13 @@ class Grid:
         except ConfigError as error:
             why = str(error).removeprefix("command line: ")
             raise ConfigError(f"experiment {self.name}, arm {cell.arm.name!r}: {why}") from error
+
+    def differing(self, cell: GridRun, made: object) -> list[str]:
+        """Settings of the file that a run of any version did not have: `key: stated -> run's`."""
+        names = [text.partition("=")[0] for text in cell.arm.overrides]
+        stated, theirs = flat(self.config(cell).model_dump(mode="json")), flat(made)
+        both = [key for key in stated if key in theirs and within(key, names)]
+        return changes({key: stated[key] for key in both}, {key: theirs[key] for key in both})
 
 
 class _File(Settings):

@@ -72,9 +72,6 @@ def _context(run: RunData) -> dict[str, object]:
     before, after = run.evaluation("before"), run.last_evaluation
     rows = heldout.result_rows(before, after)
     notes = [*run.notes, *yields_of(run)[1]]
-    lonely = heldout.by_key(before).keys() ^ heldout.by_key(after).keys()
-    if lonely and before and after:
-        notes.append(f"{len(lonely)} tasks were evaluated only once and enter no difference.")
     manifest = {k: v for k, v in run.manifest.items() if k not in ("format", "kind")}
     heat = run.setting("evaluation.temperature")
     when = "after" if after is None or after.when == "after" else after.when
@@ -137,14 +134,11 @@ def details(data: Mapping[str, Json]) -> dict[str, str]:
 
 def tiles(run: RunData, rows: Sequence[ResultRow]) -> list[Tile]:
     """The numbers that say whether the method worked in this run."""
-    found: list[Tile] = []
-    for row in rows:
-        for metric in ("greedy_progress", "progress") if not row.part.by else ():
-            cell = row.cells[metric]
-            if cell.before or cell.after:
-                label = f"{METRICS[metric][1]} progress, {row.part.title.lower()}"
-                found.append(_change_tile(label, cell))
-    return [*found, *facts(run)]
+    every = [(m, row) for row in rows if not row.part.by for m in ("greedy_progress", "progress")]
+    known = [(m, row) for m, row in every if row.cells[m].before or row.cells[m].after]
+    names = [f"{METRICS[m][1]} progress, {row.part.title.lower()}" for m, row in known]
+    cells = [row.cells[m] for m, row in known]
+    return [*map(_change_tile, names, cells), *facts(run)]
 
 
 def _change_tile(label: str, cell: MetricCell) -> Tile:

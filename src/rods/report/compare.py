@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from glob import glob
-from itertools import chain
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
@@ -64,6 +63,8 @@ def compare_runs(named: Sequence[str | Path]) -> Experiment:
     if most > 1 and any(_value(run, "seed") != seed for seed, run in pairs):
         rows = [" with ".join(arms[name][i].name for name in labels) for i in range(most)]
         notes.append(f"no seeds are known that all arms have; paired by order: {', '.join(rows)}.")
+    if len(by_seed[labels[0]]) > len(results[0].seeds):
+        notes.append(f"{labels[0]} is one run, so intervals over seeds cover no other seed of it.")
     what = "runs" if most == 1 else "arms"
     return Experiment(f"{len(arms)} {what}", labels[0], tuple(results), tuple(notes))
 
@@ -124,11 +125,9 @@ def _settings(run: RunData) -> Mapping[str, str]:
 def _differing(runs: Sequence[RunData]) -> dict[str, tuple[str, ...]]:
     """Settings whose values differ between runs that have any: dotted key, one text a run."""
     settings = [_settings(run) for run in runs]
-    found: dict[str, tuple[str, ...]] = {}
-    for key in sorted({key for one in settings for key in one}):
-        if len({one.get(key, "-") for one in settings if one}) > 1:
-            found[key] = tuple(one.get(key, "-") for one in settings)
-    return found
+    keys = sorted({key for one in settings for key in one})
+    differ = [key for key in keys if len({one.get(key, "-") for one in settings if one}) > 1]
+    return {key: tuple(one.get(key, "-") for one in settings) for key in differ}
 
 
 def _warnings(
@@ -150,17 +149,12 @@ def _warnings(
     if any(key.startswith("evaluation.") for key in differing):
         found.append("the runs were evaluated differently.")
     found += _not_shared([(label, run) for label, mine in arms.items() for run in mine])
-    notes: dict[str, dict[str, None]] = {}
     for label, mine in arms.items():
         known = [one for one in map(_settings, mine) if one]
         differ = _differing(mine).keys() - {"seed"}
         inside = sorted(key for key in differ if all(key in one for one in known))  # of any version
         found += [f"{label}: its runs differ in {', '.join(inside)}."] if inside else []
-        for note in dict.fromkeys(chain.from_iterable(run.notes for run in mine)):
-            having = dict.fromkeys(run.name for run in mine if note in run.notes)
-            which = f"{label} ({', '.join(having)})" if len(having) < len(mine) else label
-            notes.setdefault(note, {})[which] = None
-    return found + [f"{', '.join(who)}: {note}" for note, who in notes.items()]
+    return found + heldout.notes_of(arms)
 
 
 def _not_shared(runs: Sequence[tuple[str, RunData]]) -> list[str]:

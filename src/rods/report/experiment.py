@@ -35,6 +35,7 @@ from rods.report.results import NONE, change, heading, mean, numbers, plain_tabl
 from rods.report.run_data import EvalRow, EvaluationPass, RunData, StepRow, load_run
 from rods.report.summary import SUFFIX, read_summary
 from rods.store import MANIFEST
+from rods.types import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +76,10 @@ class ArmResult:
         return row.cells[metric] if row else MetricCell()
 
     @property
-    def trained(self) -> int:
-        """How many runs it has; a baseline's only run, which stands against each seed, is one."""
-        return len({id(run) for run in self.runs.values()})
+    def seeds(self) -> list[Json]:
+        """Seed of each run, None: unknown; a baseline's only run, against all seeds, is one."""
+        runs = {id(run): run for run in self.runs.values()}.values()
+        return [run.manifest.get("seed", run.setting("seed")) for run in runs]
 
     @property
     def ahead(self) -> str:
@@ -128,22 +130,23 @@ class Experiment:
         kept = {run.name: run for file in files if file.is_file() for run in read_summary(file)}
         runs: dict[str, dict[int, RunData]] = {arm.name: {} for arm in grid.arms}
         missing: list[str] = []
+        notes: list[str] = []
         for cell in grid.cells:
             path = folder / cell.name
             run = load_run(path) if (path / MANIFEST).is_file() else kept.get(cell.name)
-            if run is not None and run.manifest.get("finished") and run.evaluation("after"):
-                runs[cell.arm.name][cell.seed] = run
-            else:
+            if run is None or not (run.manifest.get("finished") and run.evaluation("after")):
                 missing.append(cell.name)
+                continue
+            runs[cell.arm.name][cell.seed] = run
+            if other := "; ".join(grid.differing(cell, run.manifest.get("config"))):
+                notes.append(f"{cell.name} was trained with other settings: {other}.")
         if not any(runs.values()):
             raise StoreError(f"{folder}: no run of the experiment {grid.name!r} is finished yet.")
-        arms: list[ArmResult] = []
-        for arm in grid.arms:
-            if mine := runs[arm.name]:
-                base = runs[grid.baseline] if arm.name != grid.baseline else {}
-                arms.append(ArmResult.of(arm.name, arm.settings, mine, base))
-        notes = [f"not finished, and left out: {', '.join(missing)}."] if missing else []
-        return cls(grid.name, grid.baseline, tuple(arms), (*notes, *_unfair(arms)))
+        base = {arm: runs[grid.baseline] for arm in runs if arm != grid.baseline}
+        done = [arm for arm in grid.arms if runs[arm.name]]
+        arms = [ArmResult.of(a.name, a.settings, runs[a.name], base.get(a.name, {})) for a in done]
+        left = [f"not finished, and left out: {', '.join(missing)}."] if missing else []
+        return cls(grid.name, grid.baseline, tuple(arms), (*left, *notes, *_unfair(arms)))
 
     @property
     def reached(self) -> list[tuple[str, float, dict[str, float | None]]]:
@@ -253,18 +256,13 @@ def _by_seed(
 ) -> dict[str, dict[str, tuple[float, ...]]]:
     found: dict[str, dict[str, tuple[float, ...]]] = {}
     for seed in sorted(mine.keys() & base.keys()):
-        theirs = heldout.by_key(base[seed].last_evaluation)
-        ours = heldout.by_key(mine[seed].last_evaluation)
-        both = [key for key in theirs if key in ours]
-        rows = heldout.result_rows(
-            EvaluationPass("after", tuple(theirs[key] for key in both)),
-            EvaluationPass("after", tuple(ours[key] for key in both)),
-        )
+        rows = heldout.result_rows(base[seed].last_evaluation, mine[seed].last_evaluation)
         for row in (row for row in rows if not row.part.by):
             for metric in heldout.measured([row]):
-                cell, of = row.cells[metric], found.setdefault(row.part.set, {})
-                if cell.before and cell.after:
-                    of[metric] = *of.get(metric, ()), cell.after.mean - cell.before.mean
+                # Of the means, one may lack a task whose trajectory is invalid in that run alone.
+                if difference := row.cells[metric].difference:
+                    of = found.setdefault(row.part.set, {})
+                    of[metric] = *of.get(metric, ()), difference.mean
     return found
 
 
@@ -300,7 +298,7 @@ def _unfair(arms: Sequence[ArmResult]) -> list[str]:
             same = all(v == values[0] for v in values)
         if not same:
             found.append(f"{what}.")
-    return found + unequal_seeds(arms)
+    return found + unequal_seeds(arms) + heldout.notes_of(by_arm)
 
 
 def unequal_seeds(arms: Sequence[ArmResult]) -> list[str]:
@@ -379,7 +377,7 @@ def _budgets(found: Experiment) -> Table:
         figures = dict(arm.budget)
         texts = [figures[name].partition(" (")[0] for name in names]
         if found.several:
-            texts = [str(arm.trained), *texts, arm.ahead or "-"]
+            texts = [str(len(arm.seeds)), *texts, arm.ahead or "-"]
         table.add_row(Text(arm.name), *texts)
     return table
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from statistics import fmean
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 from rods.evaluation.stats import Interval, mean_ci, paired_difference
 from rods.report.run_data import EvalRow, EvaluationPass, RunData
@@ -156,14 +156,10 @@ def shown(rows: Sequence[ResultRow]) -> list[str]:
 
 def unsolved(rows: Sequence[ResultRow]) -> list[str]:
     """Metrics of conversations solved that are measured, and are 0 in all rows."""
-    twice = _twice(rows)
-    found: list[str] = []
-    for metric in OF_TURNS:
-        cells = [row.cells[metric] for row in rows]
-        values = [value for cell in cells for value in (cell.before, cell.after) if value]
-        if values and metric not in twice and all(value.mean == 0 for value in values):
-            found.append(metric)
-    return found
+    left = [metric for metric in measured(rows, OF_TURNS) if metric not in _twice(rows)]
+    cells = {metric: [row.cells[metric] for row in rows] for metric in left}
+    values = {m: [v for c in some for v in (c.before, c.after) if v] for m, some in cells.items()}
+    return [metric for metric in left if all(value.mean == 0 for value in values[metric])]
 
 
 def unsolved_note(rows: Sequence[ResultRow]) -> str:
@@ -246,8 +242,44 @@ def uneven_budgets(who: str, runs: Sequence[Sequence[RunData]], names: Sequence[
 def without_variants(arms: Mapping[str, Iterable[RunData]]) -> list[str]:
     """Sentences about runs that were to train on variants, and did not."""
     no = "no variant entered the pool of"
-    found = {f"{at}: {no} {run.name}": run.missed for at, runs in arms.items() for run in runs}
+    found = {f"{at}: {no} {run.name}": missed(run) for at, runs in arms.items() for run in runs}
     return [f"{which}: {why}." for which, why in found.items() if why]
+
+
+def missed(run: RunData) -> str:
+    """Why no variant entered the pool of a run that was to make some; else empty."""
+    stages = cast("list[dict[str, Any]]", run.setting("stages") or [])
+    growing = {str(stage["name"]) for stage in stages if stage.get("expand")}
+    if run.setting("curriculum") != "rods" or not growing or not run.steps or run.injected:
+        return ""
+    rows = [row for row in run.steps if row.stage in growing]
+    judged = [j for row in rows for j in row.judgements]
+    when = " (rods train --dry-run states when variants enter)"
+    if not judged:
+        return f"training ended before the stage {' or '.join(sorted(growing))}{when}"
+    if run.made.tried:
+        return f"accepted candidates: {run.made.accepted}; none entered at an epoch's start"
+    if any(judgement.region == "boundary" for judgement in judged):
+        if rows[0].epoch != rows[-1].epoch:
+            return "the synthesis worker tried no candidate"
+        return f"training ended in the first epoch of the stage {rows[0].stage}{when}"
+    low, high = run.setting("boundary.low"), run.setting("boundary.high")
+    return (
+        f"no task was on the boundary ({low} to {high}), mean progress "
+        f"{fmean(judgement.rbar for judgement in judged):.2f}. A weak model needs more "
+        "demonstrations (docs/guides/cold-start.md), a strong one harder tasks"
+    )
+
+
+def notes_of(arms: Mapping[str, Sequence[RunData]]) -> list[str]:
+    """Notes of the runs themselves, each once, after the arms that have it, or these runs."""
+    notes: dict[str, dict[str, None]] = {}
+    for label, mine in arms.items():
+        for note in dict.fromkeys(chain.from_iterable(run.notes for run in mine)):
+            having = dict.fromkeys(run.name for run in mine if note in run.notes)
+            which = f"{label} ({', '.join(having)})" if len(having) < len(mine) else label
+            notes.setdefault(note, {})[which] = None
+    return [f"{', '.join(who)}: {note}" for note, who in notes.items()]
 
 
 class Point(NamedTuple):

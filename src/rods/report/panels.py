@@ -24,7 +24,7 @@ from pydantic import TypeAdapter
 
 from rods.infra.text import counted
 from rods.report import plots
-from rods.report.heldout import METRICS, SETS, category_words, held_out_curve
+from rods.report.heldout import METRICS, SETS, category_words, held_out_curve, missed
 from rods.report.plots import Axes, Dot, Layer, Plot, Series
 from rods.report.run_data import REGIONS, JudgedGroup, RunData, StepRow
 from rods.synthesis.rejection import reason_words
@@ -204,11 +204,8 @@ def mechanism_figures(run: RunData) -> list[Figure]:
 
 def first_visits(run: RunData) -> list[JudgedGroup]:
     """The first judgement of each variant; a later one never counts, even if so marked."""
-    seen: dict[str, JudgedGroup] = {}
-    for _, judged in run.judgements:
-        if judged.origin == "variant" and judged.first_visit:
-            seen.setdefault(judged.task_id, judged)
-    return list(seen.values())
+    marked = [j for _, j in run.judgements if j.origin == "variant" and j.first_visit]
+    return list({judged.task_id: judged for judged in reversed(marked)}.values())[::-1]
 
 
 class Landing(NamedTuple):
@@ -353,8 +350,8 @@ def facts(run: RunData) -> list[Tile]:
     if made.tried:
         counts = f"{made.accepted} accepted of {made.tried} tried"
         found.append(Tile(f"{made.accepted / made.tried:.0%}", "synthesis yield", counts))
-    if missed := run.missed:
-        found.append(Tile("0", "variants", missed))
+    if why := missed(run):
+        found.append(Tile("0", "variants", why))
     if run.injected:
         gone = sum((Counter(epoch.retired) for epoch in run.epochs), Counter[str]())
         reasons = ", ".join(f"{words(name)} {n}" for name, n in gone.items())

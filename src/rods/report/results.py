@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain, groupby
+from itertools import groupby
 from pathlib import Path
 from statistics import fmean
 
@@ -73,7 +73,8 @@ def evaluation_table(found: EvaluationPass) -> Table:
         )
 
     rows = heldout.result_rows(None, found)
-    return _table("Held-out results", "of the 95 % interval over scenarios", rows, shown)
+    each = ". ".join(["of the 95 % interval over scenarios", *found.lost])
+    return _table("Held-out results", each, rows, shown)
 
 
 def _table(
@@ -112,12 +113,9 @@ def _named(row: ResultRow) -> str:
 
 def _without(rows: Sequence[ResultRow]) -> bool:
     """Whether a value of some row has no interval that would say anything."""
-    for cell in chain.from_iterable(row.cells.values() for row in rows):
-        least = -1.0 if cell.difference else 0.0
-        shown = cell.difference or cell.after
-        if shown and not reach(shown, least):
-            return True
-    return False
+    cells = (cell for row in rows for cell in row.cells.values())
+    shown = ((c.difference or c.after, -1.0 if c.difference else 0.0) for c in cells)
+    return any(found and not reach(found, least) for found, least in shown)
 
 
 def _change(cell: MetricCell) -> Text:

@@ -36,8 +36,10 @@ from typing import Any, TypeVar, cast
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
+from rods.config.drift import deciding, may_change
 from rods.errors import StoreError
 from rods.infra.files import text_of
+from rods.infra.text import counted
 from rods.records import unused_words
 from rods.store import MANIFEST, METRICS
 from rods.synthesis.worker.queue import SqliteQueue
@@ -47,6 +49,7 @@ from rods.types import Json
 REGIONS = ("hard", "boundary", "mastered")
 SAMPLED = ("progress", "solved", "official")
 GREEDY = tuple(f"greedy_{name}" for name in SAMPLED)
+HARMLESS = {"updates", "trajectories", "evaluation.every", "evaluation.suite"}  # change no value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +123,8 @@ class EvalRow:
     trajectory after `greedy_`, each in [0, 1]; a missing key was not measured."""
     samples: int
     """Samples behind a mean."""
+    invalid: int = 0
+    """Trajectories that infrastructure failed; they are in no mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +134,13 @@ class EvaluationPass:
     when: str
     """`before`, `after`, or the epoch's number as text."""
     rows: tuple[EvalRow, ...]
+
+    @property
+    def lost(self) -> list[str]:
+        """Invalid trajectories in words; nothing where there are none."""
+        invalid = sum(row.invalid for row in self.rows)
+        many = counted(invalid, "invalid trajectory")
+        return [f"{many}, counted in no value: infrastructure failed"] * bool(invalid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,31 +214,6 @@ class RunData:
         """Variants that left it."""
         return sum(sum(e.retired.values()) for e in self.epochs)
 
-    @property
-    def missed(self) -> str:
-        """Why no variant entered the pool of a run that was to make some; else empty."""
-        stages = cast("list[dict[str, Any]]", self.setting("stages") or [])
-        growing = {str(stage["name"]) for stage in stages if stage.get("expand")}
-        if self.setting("curriculum") != "rods" or not growing or not self.steps or self.injected:
-            return ""
-        rows = [row for row in self.steps if row.stage in growing]
-        judged = [j for row in rows for j in row.judgements]
-        when = " (rods train --dry-run states when variants enter)"
-        if not judged:
-            return f"training ended before the stage {' or '.join(sorted(growing))}{when}"
-        if self.made.tried:
-            return f"accepted candidates: {self.made.accepted}; none entered at an epoch's start"
-        if any(judgement.region == "boundary" for judgement in judged):
-            if rows[0].epoch != rows[-1].epoch:
-                return "the synthesis worker tried no candidate"
-            return f"training ended in the first epoch of the stage {rows[0].stage}{when}"
-        low, high = self.setting("boundary.low"), self.setting("boundary.high")
-        return (
-            f"no task was on the boundary ({low} to {high}), mean progress "
-            f"{fmean(judgement.rbar for judgement in judged):.2f}. A weak model needs more "
-            "demonstrations (docs/guides/cold-start.md), a strong one harder tasks"
-        )
-
     def quarters(self, key: str) -> tuple[float, float] | None:
         """Means of a number over the first and the last quarter of the steps that have it."""
         values = [row.numbers[key] for row in self.steps if key in row.numbers]
@@ -291,7 +278,7 @@ def load_run(path: Path) -> RunData:
     in_order = tuple(steps[key] for key in sorted(steps))
     pools = tuple(sorted(epochs.values(), key=lambda e: (e.step, e.epoch)))
     run = RunData(path, manifest, in_order, pools, tuple(evaluations.values()))
-    return replace(run, notes=(*notes, *_missing(run)))
+    return replace(run, notes=(*notes, *_missing(run), *_uneven(run)))
 
 
 def yields_of(run: RunData) -> tuple[list[SeedYield], list[str]]:
@@ -331,7 +318,8 @@ def _lines(path: Path, notes: list[str]) -> list[tuple[int, dict[str, Any]]]:
         notes.append(f"There is no {METRICS}: the run stopped before its first record.")
         return []
     rows: list[tuple[int, dict[str, Any]]] = []
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    # Not splitlines, which also parts at U+2028 and the like: JSON holds them as they are.
+    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -378,7 +366,8 @@ def _eval_row(row: Mapping[str, Any]) -> EvalRow:
     task_id, kind = str(row["task_id"]), str(row.get("set", "original"))
     writer = "" if kind == "original" else str(row.get("recipe") or "").partition(":")[0]
     category, scenario = str(row.get("category", "")), str(row.get("scenario") or task_id)
-    return EvalRow(task_id, category, kind, scenario, writer, values, samples)
+    invalid = int(row.get("invalid") or 0)
+    return EvalRow(task_id, category, kind, scenario, writer, values, samples, invalid)
 
 
 def _missing(run: RunData) -> list[str]:
@@ -393,3 +382,17 @@ def _missing(run: RunData) -> list[str]:
         f"There is no evaluation after training.{instead}": run.evaluation("after"),
     }
     return [note for note, there in found.items() if not there]
+
+
+def _uneven(run: RunData) -> list[str]:
+    """Sentences about what else than training may differ between evaluations of the run."""
+    passes = [one for one in (run.evaluation("before"), run.last_evaluation) if one]
+    found = [f"Evaluation {one.when}: {why}." for one in passes for why in one.lost]
+    tasks = [{(row.set, row.task_id) for row in one.rows} for one in passes]
+    if once := len(tasks[0] ^ tasks[-1]) if tasks else 0:
+        found.append(f"Evaluated only once, so in no difference: {counted(once, 'task')}.")
+    if isinstance(made := run.manifest.get("changes"), list):
+        steps = {str(c["setting"]): c["step"] for c in made if isinstance(c, dict)}
+        texts = deciding(steps, may_change(compared=True) | HARMLESS)
+        found += [f"A resume after update {steps[text]} changed {text}." for text in texts]
+    return found

@@ -51,7 +51,7 @@ def _evaluation_at(path: Path) -> RunData:
     if found is None or not any(row.values for row in found.rows):
         raise StoreError(f"{path}: expected the rows of `rods eval --json`, without --suite.")
     note = "an evaluation by rods eval: its settings, training and first evaluation are not known."
-    return RunData(path, {}, evaluations=(found,), notes=(note,))
+    return RunData(path, {}, evaluations=(found,), notes=(note, *(f"{why}." for why in found.lost)))
 
 
 def read_summary(path: Path) -> list[RunData]:
