@@ -63,7 +63,7 @@ class SuiteRow:
     failures: tuple[str, ...]
     """Failure of infrastructure; such a trajectory counts in no accuracy."""
     greedy: bool = True
-    """Whether each valid trajectory was sampled at temperature 0; a saved one may not be."""
+    """True if each valid trajectory was sampled at temperature 0; a saved one may not be."""
 
 
 @dataclass(frozen=True, slots=True)
