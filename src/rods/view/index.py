@@ -110,9 +110,8 @@ class IndexRow(NamedTuple):
     failure: str | None
     tokens: int
     reward: float | None
-    """None: it is invalid, or its file holds no reward."""
+    """None: it is invalid, or its file holds no reward; nor has an invalid one progress."""
     progress: float | None
-    """None: it is invalid."""
 
 
 class FoundRows(NamedTuple):
