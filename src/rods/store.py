@@ -35,7 +35,7 @@ from rods.config.drift import require_same
 from rods.config.unread import without_replaced
 from rods.errors import StoreError
 from rods.infra.checkpoints import Checkpoint, Checkpoints, step_of
-from rods.infra.files import LineLog, disk, locked, released, text_of, write_atomic
+from rods.infra.files import LineLog, disk, locked, released, remove, text_of, write_atomic
 from rods.infra.host import now, origin
 from rods.infra.install import VERSION
 from rods.infra.text import counted, quoted
@@ -366,7 +366,7 @@ class RunDirectory:
             if step_of(file.stem) > step:
                 file.unlink()
         for left in (*self.trajectories.glob("*.part"), *self.checkpoints.folder.glob(".*.part")):
-            shutil.rmtree(left) if left.is_dir() else left.unlink()
+            remove(left)
 
     # -- trajectories -----------------------------------------------------------------------
 

@@ -108,7 +108,7 @@ def write_parquet(
         signals: what an update made of each; empty: nobody trained on them.
 
     Raises:
-        PrerequisiteError: pyarrow is not installed.
+        PrerequisiteError: pyarrow is not installed; StoreError: the file cannot be written.
     """
     arrow, parquet = pyarrow()
     schema = _schema(arrow).with_metadata({TEMPLATE: template} if template else None)

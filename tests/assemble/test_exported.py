@@ -195,6 +195,9 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("rods.assemble.exported.ModelWeights.save", full)
+    (tmp_path / "agent.part").mkdir()
+    (tmp_path / "agent.part" / "mine").write_text("mine")
     with pytest.raises(StoreError, match="No space left"):
         export_model("tiny-math", tmp_path / "agent")
-    assert [*tmp_path.iterdir()] == []
+    assert [p.name for p in tmp_path.iterdir()] == ["agent.part"], "which is somebody else's"
+    assert (tmp_path / "agent.part" / "mine").read_text() == "mine"

@@ -136,6 +136,8 @@ def test_a_process_that_was_killed_holds_nothing(folder: Path) -> None:
         process.kill()
         process.wait()
     assert (folder / ".x.jsonl.lock").exists(), "nobody could remove it"
+    (folder / "x.jsonl.1.part").mkdir()  # of a format that is a folder
+    (folder / "x.jsonl.1.part" / "README.md").write_text("torn")
     left = [f"x.jsonl.{process.pid}.part", f"x.jsonl.jsonl.{process.pid}.part", "x.jsonl.y.part"]
     for name in left:
         (folder / name).write_text("torn")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -150,3 +151,17 @@ def test_a_file_without_signals_is_read(tmp_path: Path) -> None:
     pq.write_table(table.drop_columns([*TrainingSignal._fields]), tmp_path / "old.parquet")
     for name in ("new", "old"):
         assert read_row(tmp_path / f"{name}.parquet", 0) == (ONE, None)
+
+
+def test_a_full_disk_is_one_message_and_keeps_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = tmp_path / "cold.parquet"
+    path.write_text("old")
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", full)
+    with pytest.raises(StoreError, match=r"cold\.parquet: the disk is full"):
+        write_parquet(path, [ONE])
+    assert [p.name for p in tmp_path.iterdir()] == [path.name] and path.read_text() == "old"

@@ -136,9 +136,21 @@ def test_what_exists_is_never_overwritten(tmp_path: Path) -> None:
         export(tasks, path, form, ENVIRONMENT)
         with pytest.raises(StoreError, match="other content"):
             export(tasks[1:], path, form, ENVIRONMENT)
-        assert not path.with_name(form + ".part").exists()
+        assert not [*tmp_path.glob("*.part")]
     assert rows(list(read_tasks(tmp_path / "jsonl"))) == rows(tasks)
     assert rows(load_entries(tmp_path / "bfcl")) == rows(tasks)
+
+
+@pytest.mark.parametrize("form", ["jsonl", "verl", "bfcl"])
+def test_what_has_nearly_the_name_of_the_output_is_left(form: str, tmp_path: Path) -> None:
+    """Another program may have put it there: browsers call unfinished downloads so."""
+    (tmp_path / "a.part").mkdir()
+    (tmp_path / "a.part" / "mine").write_text("mine")
+    (tmp_path / "b.part").write_text("mine")
+    for name in ("a", "b"):
+        export(variants(), tmp_path / name, form, ENVIRONMENT)
+    assert (tmp_path / "a.part" / "mine").read_text() == (tmp_path / "b.part").read_text() == "mine"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "a.part", "b", "b.part"]
 
 
 def test_what_a_format_cannot_say_is_refused(tmp_path: Path) -> None:

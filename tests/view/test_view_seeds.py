@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import shutil
@@ -12,10 +13,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from places import ROOT
-from rods.errors import TaskError
+from rods.errors import StoreError, TaskError
 from rods.synthesis.stages import stage_of
 from rods.task import Task, Turn, read_tasks, write_tasks
 from rods.types import ToolCall
@@ -105,6 +108,59 @@ def test_a_file_that_changed_meanwhile_is_read_again(file: Path) -> None:
     with pytest.raises(TaskError, match=r"seeds\.jsonl:3: not JSON"):
         found.review(seed(12).id, "rejected")
     assert "{half" in file.read_text(encoding="utf-8")
+
+
+def as_table(path: Path) -> Path:
+    texts = [{k: json.dumps(v) for k, v in seed(n).to_json().items()} for n in (11, 12)]
+    rows = [{**row, "mine": "note", "env": clinic.name, "category": "base"} for row in texts]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path.with_suffix(".parquet"))
+    return path.with_suffix(".parquet")
+
+
+def as_prompts(path: Path) -> Path:
+    row = {"prompt": "u", "mine": "note", "task": json.dumps(seed(11).to_json())}
+    path.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    return path
+
+
+def as_folder(path: Path) -> Path:
+    (path.parent / "train").mkdir()
+    path.rename(path.parent / "train" / path.name)
+    return path.parent
+
+
+@pytest.mark.parametrize("made", [as_table, as_prompts, as_folder])
+def test_a_file_of_another_form_is_left_as_it_is(made: Callable[[Path], Path], file: Path) -> None:
+    """A verdict would write JSON lines in its place, and lose the other columns."""
+    path = made(file)
+    before = {p: p.read_bytes() for p in file.parent.rglob("*.*") if p.is_file()}
+    assert [*read_tasks(path)]
+    with pytest.raises(
+        TaskError, match=r"expected JSON lines of tasks alone.*rods convert --tasks"
+    ):
+        SeedFile(path, clinic).review(seed(11).id, "accepted")
+    assert {p: p.read_bytes() for p in file.parent.rglob("*.*") if p.is_file()} == before
+
+
+def test_a_verdict_on_a_link_stands_in_its_file(file: Path) -> None:
+    link = file.with_name("link.jsonl")
+    link.symlink_to(file.name)
+    SeedFile(link, clinic).review(seed(12).id, "rejected")
+    assert link.is_symlink() and reviews(file) == ["", "rejected", ""]
+
+
+def test_a_full_disk_is_one_message_and_loses_nothing(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    before = file.read_bytes()
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(StoreError, match=r"seeds\.jsonl: the disk is full"):
+        SeedFile(file, clinic).review(seed(11).id, "accepted")
+    assert file.read_bytes() == before
+    assert [p.name for p in file.parent.iterdir()] == [file.name]
 
 
 def test_what_is_shown_names_results_and_the_gate(file: Path) -> None:

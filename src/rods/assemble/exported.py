@@ -6,6 +6,7 @@ and a model card, README.md.
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -51,9 +52,8 @@ def export_model(
     model, tokenizer = load_model(ModelSettings(name=name, device="cpu", dtype="float32"))
     if dtype == "bfloat16" or (dtype == "auto" and settled.get("dtype") != "float32"):
         model.to(torch.bfloat16)  # pyright: ignore[reportArgumentType]
-    part = target.with_name(f"{target.name}.part")
+    part = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
-        shutil.rmtree(part, ignore_errors=True)
         ModelWeights(model).save(part)
         with quiet():
             tokenizer.save_pretrained(str(part))

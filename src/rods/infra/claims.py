@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rods.errors import StoreError
-from rods.infra.files import disk, locked, released
+from rods.infra.files import disk, locked, released, remove
 
 
 @contextmanager
@@ -41,7 +41,7 @@ def claimed(path: Path, *there: str) -> Generator[None]:
         _require_new(path, there)  # that one may have written it
         for left in path.parent.iterdir():  # by one that was killed
             if re.fullmatch(rf"{re.escape(path.name)}\.\d+\.part", left.name):
-                left.unlink()
+                remove(left)
         yield
     finally:
         lock.unlink(missing_ok=True)

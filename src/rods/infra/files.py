@@ -14,9 +14,10 @@ import fcntl
 import json
 import logging
 import os
+import shutil
 import tomllib
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -40,15 +41,22 @@ _log = logging.getLogger(__name__)
 def replacing(path: Path) -> Generator[Path]:
     """A path beside this one: what is written there takes this one's place at the end.
 
-    After an error this one is as it was, and nothing is left beside it. Each process has another
-    path, so two at once mix nothing: the last one stays.
+    After an error (`StoreError` for one of the file system) this one is as it was, and nothing is
+    left beside it. Each process has another path, so two at once mix nothing: the last one stays.
     """
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        yield part
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    real = Path(os.path.realpath(path))  # a link stays one
+    part = real.with_name(f"{real.name}.{os.getpid()}.part")
+    with disk(path, "writing"):
+        try:
+            yield part
+            part.replace(real)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, or a folder with all that is in it; nothing happens where there is none."""
+    shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -131,8 +139,8 @@ def text_of(path: Path, what: str, error: type[RodsError]) -> str:
     except IsADirectoryError as fault:
         raise error(f"{path}: is a folder; expected a file of {what}.") from fault
     except UnicodeDecodeError as fault:
-        line = fault.object.count(b"\n", 0, fault.start) + 1
-        raise error(f"{path}:{line}: not UTF-8 text; expected a file of {what}.") from fault
+        at = fault.object.count(b"\n", 0, fault.start) + 1
+        raise error(f"{path}:{at}: not UTF-8 text; expected a file of {what}, unpacked.") from fault
     except OSError as fault:
         raise error(f"{path}: cannot be read: {fault.strerror}.") from fault
 
@@ -140,11 +148,11 @@ def text_of(path: Path, what: str, error: type[RodsError]) -> str:
 def write_atomic(path: Path, data: str | bytes) -> None:
     """Replace a file whole, by fsync and rename; a `StoreError` leaves the old one as it was."""
     raw = encoded(data) if isinstance(data, str) else data
-    with disk(path, "writing"), replacing(path) as part, part.open("wb") as out:
+    with replacing(path) as part, part.open("wb") as out:
         out.write(raw)
         out.flush()
         os.fsync(out.fileno())
-    sync_folder(path.parent)
+    sync_folder(Path(os.path.realpath(path)).parent)
 
 
 def open_to_readers(folder: Path) -> None:
@@ -238,8 +246,9 @@ def is_table(path: Path) -> bool:
     """True if a file is a table, by the name's ending or, whatever its name, by how it begins."""
     if path.suffix in TABLES or not path.is_file():
         return path.suffix in TABLES
-    with path.open("rb") as file:
+    with suppress(OSError), path.open("rb") as file:  # its reader states why it fails
         return file.read(6).startswith(tuple(TABLES.values()))
+    return False
 
 
 @contextmanager

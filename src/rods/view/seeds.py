@@ -21,10 +21,13 @@ from rods.env import Environment
 from rods.errors import RodsError, TaskError
 from rods.evaluation.check import replaying
 from rods.infra.claims import claimed
+from rods.infra.files import is_table
+from rods.infra.rows import placed_rows
+from rods.infra.text import quoted
 from rods.synthesis.base import Base
 from rods.synthesis.gates.keeper import Gatekeeper
 from rods.synthesis.stages import stage_of
-from rods.task import Task, read_tasks, write_tasks
+from rods.task import Task, carried, read_tasks, write_tasks
 from rods.view.frame import head, html
 
 
@@ -37,8 +40,16 @@ class SeedFile:
         self.tasks()
 
     def tasks(self) -> list[Task]:
-        """All tasks, as the file has them now."""
-        return list(read_tasks(self.path))
+        """All tasks, as the file has them now; `TaskError` where a verdict would lose the rest."""
+        tasks = list(read_tasks(self.path))
+        rows = placed_rows(self.path, "tasks", TaskError)
+        bare = self.path.is_file() and not is_table(self.path)
+        if not (bare and all(carried(row, where) is row for where, row in rows)):
+            raise TaskError(
+                f"{self.path}: expected JSON lines of tasks alone; verdicts rewrite the file. "
+                f"First: rods convert --tasks {quoted(self.path)} --out NEW.jsonl --env.name NAME."
+            )
+        return tasks
 
     def review(self, task_id: str, verdict: str, text: str = "") -> None:
         """Write a verdict on a task; `text`: JSON of the task that takes its place.

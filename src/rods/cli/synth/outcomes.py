@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from rods.cli import common
-from rods.infra.files import disk
+from rods.infra.files import write_atomic
 from rods.synthesis.rejection import reason_words
 from rods.synthesis.yields import SeedYield, low_yields
 from rods.task import Task
@@ -34,8 +34,7 @@ def say_low_yields(yields: Sequence[SeedYield], at: Path, of: str = "seed task")
     low = [(made.name, *row) for made in yields if made.is_low for row in made.rejections]
     if low:
         rows = (json.dumps(dict(zip(keys, row, strict=True)), ensure_ascii=False) for row in low)
-        with disk(file, "writing"):
-            file.write_text("\n".join(rows) + "\n", encoding="utf-8")
+        write_atomic(file, "\n".join(rows) + "\n")
         common.say("\n".join(low_yields(yields, of)))
         common.say(f"  The reasons of all {len(low)} rejected candidates of these {of}s: {file}")
 

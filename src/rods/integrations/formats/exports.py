@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import filecmp
 import json
-import shutil
+import os
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from rods.dialects import structured
 from rods.env import Environment
 from rods.errors import ConfigError, StoreError, TaskError
 from rods.infra.dotted import not_among
-from rods.infra.files import is_table, pyarrow
+from rods.infra.files import disk, is_table, pyarrow, remove
 from rods.infra.text import quoted
 from rods.integrations.formats import folders
 from rods.integrations.task_rollout import later_turn
@@ -112,21 +112,15 @@ def export_run(run: Path, path: Path) -> int:
 @contextmanager
 def _beside(path: Path, dry: bool = False) -> Generator[Path]:
     """A path whose content becomes that of `path`, unless this differs, or the writing is dry."""
-    part = path.with_name(path.name + ".part")
-    _remove(part)
-    try:
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")  # what `claimed` removes after a kill
+    with disk(path, "writing"), ExitStack() as after:
+        after.callback(remove, part)
         yield part
         _require_ending(part, path)
         if not (dry or path.exists()):
             part.replace(path)
         elif not (dry or _same(part, path)):
             raise StoreError(f"{path}: exists, with other content. It was left as it is.")
-    except OSError as error:
-        if isinstance(error, StoreError):
-            raise
-        raise StoreError(f"{path}: cannot be written: {error}.") from error
-    finally:
-        _remove(part)
 
 
 def _require_ending(part: Path, path: Path) -> None:
@@ -146,13 +140,6 @@ def _write_either(path: Path, ending: str, rows: Sequence[Mapping[str, object]])
     else:
         lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
         path.write_text("".join(lines), encoding="utf-8")
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def _same(a: Path, b: Path) -> bool:

@@ -15,7 +15,6 @@ from rods.config.base import Settings
 from rods.config.sections import RaySettings
 from rods.env import load_environment
 from rods.infra.dotted import flat
-from rods.infra.files import disk
 from rods.registry import load
 from rods.synthesis.pipeline import Pipeline
 from rods.synthesis.worker.queue import SqliteQueue
@@ -78,9 +77,7 @@ class WorkerSettings:
         for section in SECTIONS:
             plain[section] = getattr(self, section).model_dump(mode="json")
         for side in SPLITS:
-            file = _file(path, side)
-            with disk(file, "writing"):
-                write_tasks(file, plain.pop(side))
+            write_tasks(_file(path, side), plain.pop(side))
         queue.put("settings", json.dumps(plain))
 
     @classmethod
