@@ -24,7 +24,7 @@ from rods.errors import TaskError
 from rods.infra.dotted import nearest
 from rods.infra.files import replacing
 from rods.infra.rows import NAMES, listed, opened, placed_rows
-from rods.infra.text import encoded, json_text, require_whole
+from rods.infra.text import TOO_DEEP, encoded, json_text, require_whole
 from rods.types import Json, Message, ToolCall, Value
 
 CARRYING = ("task", "extra_info")
@@ -184,16 +184,20 @@ class Task:
             origin = Provenance(**made, seed=_field(p, "seed", int, 0))
             if origin.review not in ("", *REVIEWS):
                 raise ValueError(f"review must be one of {', '.join(REVIEWS)}, got {p['review']!r}")
+            if origin.seed.bit_length() > 63:  # what tables hold
+                raise ValueError(f"seed must have at most 63 bits, got {origin.seed!s:.40}")
             dialogue = tuple(map(_message_from_json, _objects(data, "dialogue", [])))
             head = (_field(data, "env", str), _field(data, "category", str))
             # With a name, because one without it needs its id, which NaN prevents.
             unnamed = Provenance("-", "-")
             task = cls(*head, turns, dict(_field(data, "world", dict)), unnamed, dialogue)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            what = f"key {error} is missing" if isinstance(error, KeyError) else str(error)
+            plain = task.to_json()
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            known = {KeyError: f"key {error} is missing", RecursionError: TOO_DEEP}
+            what = known.get(type(error), str(error))
             raise TaskError(f"{where}: not a task row: {what}. {shape}") from error
         # A text may hold JSON again.
-        require_whole([task.to_json(), astuple(origin)], where, TaskError)
+        require_whole([plain, astuple(origin)], where, TaskError)
         if not task.turns:
             raise TaskError(f"{where}: a task needs at least one turn, got none.")
         return replace(task, provenance=origin)
@@ -308,7 +312,7 @@ def _load(value: Any) -> Value:
 def write_tasks(path: str | Path, tasks: Iterable[Task]) -> int:
     """Write tasks as JSON lines by a temporary file and a rename; returns how many.
 
-    Raises `TaskError` for a number that is NaN or infinite.
+    Raises `TaskError` for a number that is NaN or infinite, `StoreError` if it cannot be written.
     """
     count = 0
     with replacing(Path(path)) as part, part.open("w", encoding="utf-8") as out:

@@ -213,6 +213,7 @@ def test_trajectories_of_our_own_runs_are_read(tmp_path: Path) -> None:
         ([{"id": "notes_0", "reward": 1}] * 2, "is the origin of 5 of the seeds"),
         ([{"id": SEEDS[0].id, "reward": 1}, {"id": 3, "reward": 1.5}], "log.jsonl:2: the reward"),
         ([{"id": SEEDS[0].id, "reward": "1"}], "log.jsonl:1: the reward is '1'"),
+        ([{"id": SEEDS[0].id, "reward": 10**400}], "log.jsonl:1: the reward is 10000"),
         ([{"id": SEEDS[0].id, "reward": float("nan")}], "log.jsonl:1: the reward nan"),
         ([{"id": SEEDS[0].id}], "no column 'reward' or 'score' or .*; there are 'id'"),
         ([], "holds no rollouts"),

@@ -145,3 +145,30 @@ def test_a_file_of_prompts_is_called_so_and_the_command_for_it_is_named(
         assert f"prompts, not tasks ({next(iter(row))!r}" in said, said
         for part in ("calls", "`rods sft`", "--env.name python_tool", "--from-scratch"):
             assert part in said
+
+
+@pytest.mark.parametrize("levels", [200, 700, 900])
+@pytest.mark.parametrize("place", ["world", "arguments"])
+def test_a_value_that_is_nested_too_deep_is_refused_with_file_and_line(
+    place: str, levels: int, tmp_path: Path
+) -> None:
+    """JSON takes more levels than what copies and compares values."""
+    row = copy.deepcopy(ROW)
+    holder = row["world"] if place == "world" else PLACES["a call"](row)["arguments"]
+    holder["deep"] = "D"
+    line = json.dumps(row).replace('"D"', '{"a":' * levels + "1" + "}" * levels)
+    file = tmp_path / "x.jsonl"
+    file.write_text(f"{json.dumps(ROW)}\n{line}\n", encoding="utf-8")
+    for read in (lambda p: [*read_tasks(p)], load_entries):
+        with pytest.raises(TaskError) as error:
+            read(file)
+        assert str(error.value).startswith(f"{file}:2: ") and "nested" in str(error.value)
+
+
+@pytest.mark.parametrize("seed", [2**63, -(2**70)])
+def test_a_seed_that_no_table_holds_is_refused(seed: int, tmp_path: Path) -> None:
+    row = {**ROW, "provenance": {"seed": seed}}
+    with pytest.raises(TaskError, match=r"x\.jsonl:1: .*seed must have at most 63 bits"):
+        [*read_tasks(written(tmp_path / "x.jsonl", row))]
+    fits = {**ROW, "provenance": {"seed": 2**63 - 1}}
+    assert [*read_tasks(written(tmp_path / "x.jsonl", fits))] == [Task.from_json(fits)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import sys
 from collections.abc import Callable
@@ -85,17 +86,36 @@ def without_train(folder: Path) -> str:
     return "no split 'train'. Name one of rl, sft after a colon: .*:rl"
 
 
+def packed(folder: Path) -> str:
+    (folder / "data").mkdir(parents=True)
+    (folder / "data" / "test.jsonl").write_text('{"n": 1}\n')
+    with gzip.open(folder / "data" / "train.jsonl.gz", "wt") as out:
+        out.write('{"n": 2}\n')
+    return r"train\.jsonl\.gz:1: not UTF-8 text; expected a file of numbers, unpacked\."
+
+
 def of_another_kind(folder: Path) -> str:
     folder.mkdir()
     (folder / "train.csv").write_text("n\n1\n")
     return r"without files of numbers; expected some of \.parquet, \.arrow, \.jsonl, \.json"
 
 
-@pytest.mark.parametrize("made", [lacking, of_two_data_sets, without_train, of_another_kind])
+@pytest.mark.parametrize(
+    "made", [lacking, of_two_data_sets, without_train, packed, of_another_kind]
+)
 def test_a_folder_that_cannot_be_read_says_why(made: Callable[[Path], str], tmp_path: Path) -> None:
     expected = made(tmp_path / "rows")
     with pytest.raises(TaskError, match=expected):
         numbers(tmp_path / "rows")
+
+
+def test_files_of_one_name_are_no_split(tmp_path: Path) -> None:
+    """The second one would be read alone, in place of both."""
+    table(tmp_path / "test.parquet", 1)
+    for number, name in enumerate("ab"):
+        table(tmp_path / name / "rows.parquet", number)
+    with pytest.raises(TaskError, match=r"the split rows lies in .*a, .*b\. Name one of them"):
+        numbers(f"{tmp_path}:rows")
 
 
 def test_an_arrow_file_that_is_none_is_refused(tmp_path: Path) -> None:

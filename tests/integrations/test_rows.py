@@ -799,6 +799,25 @@ def test_a_row_that_is_nested_too_deep_is_named(name: str, tmp_path: Path) -> No
         questions(tmp_path / "x.parquet")
 
 
+@pytest.mark.parametrize("read", [ours, bfcl, questions, calls, swe])
+def test_empty_lines_before_the_first_task_count_for_nothing(
+    read: Callable[[Path], list[Any]], tmp_path: Path
+) -> None:
+    tasks = [{**row, "env": "function_call"} for row in TASKS[1:]] if read is calls else TASKS
+    path = lines(tmp_path / "x.jsonl", tasks)
+    expected = read(path)
+    path.write_text("\ufeff\r\n\n" + path.read_text(encoding="utf-8"), encoding="utf-8")
+    assert read(path) == expected
+    assert [row.line for row in read_rows(path)] == [*range(3, len(tasks) + 3)]
+
+
+def test_a_file_that_cannot_be_read_is_named() -> None:
+    """It is there, and reading it fails, as without the right to."""
+    for read in (ours, questions, observed):
+        with pytest.raises(TaskError, match=r"^/proc/self/mem: cannot be read: "):
+            read(Path("/proc/self/mem"))
+
+
 def test_rewards_of_a_group_may_be_json_text(tmp_path: Path) -> None:
     group = [{"task_id": "a", "rewards": [1.0, 0.0, None]}]
     pyarrow.parquet.write_table(texts(group), tmp_path / "x.parquet")

@@ -62,7 +62,7 @@ def read_rows(path: Path) -> list[NumberedTask]:
     tasks = list(read_tasks(path))
     if is_table(path) or not path.is_file():
         return [NumberedTask(number, task) for number, task in enumerate(tasks, 1)]
-    lines = path.read_text(encoding="utf-8").split("\n")
+    lines = path.read_text(encoding="utf-8-sig").split("\n")
     numbers = [number for number, line in enumerate(lines, 1) if line.strip()]
     return [NumberedTask(number, task) for number, task in zip(numbers, tasks, strict=True)]
 

@@ -30,6 +30,7 @@ SPLITS = {
 }
 """Splits by the words of files and folders that name them, as `datasets` knows them."""
 _SHARD = re.compile(r"-?\d{5}-of-(\d{5})$")
+_ROWS = re.compile(r"\.(parquet|arrow|jsonl?)(\.(gz|bz2|xz|zst|zip))?$")  # refused if packed
 _NO_ROWS = re.compile(r"(^|/)(\.|cache-|(state|dataset_\w+)\.json$)")
 """Hidden files, and what `datasets` writes beside its rows."""
 _log = logging.getLogger(__name__)
@@ -81,13 +82,15 @@ _note = functools.cache(_log.warning)
 def _of_folder(folder: Path) -> dict[str, list[Path]]:
     """The files of each split; a file whose name says none is one, unless all are so."""
     found: dict[str, list[Path]] = {}
-    for file in sorted(file for file in folder.rglob("*") if file.suffix in ENDINGS):
+    for file in sorted(file for file in folder.rglob("*") if _ROWS.search(file.name)):
         inner = file.relative_to(folder)
         if not _NO_ROWS.search(inner.as_posix()):
             found.setdefault(_split_of(inner), []).append(file)
     if found.keys() == {""}:
         return {"train": found[""]}
-    return found | {file.stem: [file] for file in found.pop("", [])}
+    for file in found.pop("", []):
+        found.setdefault(file.stem, []).append(file)
+    return found
 
 
 def _split_of(file: Path) -> str:

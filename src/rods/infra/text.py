@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import isfinite
 from textwrap import TextWrapper
 from typing import cast
@@ -23,6 +23,8 @@ from rods.types import ToolCall, Value
 _FLAT = frozenset({int, float, bool, type(None)})  # most of what there is, and nothing in it
 WIDTH = 120
 """Most characters of a line where there is no terminal."""
+DEEPEST = 150  # levels of a row of a file; what copies and compares it recurses
+TOO_DEEP = f"a value is nested more than {DEEPEST} deep. Flatten it, or write it as a text"
 _PLAIN = TextWrapper(WIDTH, "", "  ", break_long_words=False, break_on_hyphens=False)
 
 
@@ -95,7 +97,9 @@ def same_value(one: object, other: object) -> bool:
 
 
 def require_whole(row: object, where: str, error: type[RodsError]) -> None:
-    """Raise `error` for a row, found at `where`, with half a character, NaN or infinity in it."""
+    """Raise `error` for a row, found at `where`: half a character, NaN, infinity, or too deep."""
+    if sum(1 for _ in levels(row)) > DEEPEST:
+        raise error(f"{where}: {TOO_DEEP}.")
     try:
         json.dumps(row, ensure_ascii=False, allow_nan=False).encode()
     except UnicodeEncodeError as fault:
@@ -150,20 +154,23 @@ def whole_text(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def whole(call: ToolCall) -> ToolCall:
+def whole(call: ToolCall, change: Callable[[str], str] = whole_text) -> ToolCall:
     """A call as every world, here or elsewhere, is given it: names and texts have whole characters.
 
     Without it a service would refuse what a world in this process accepts.
     """
-    arguments = {whole_text(key): _whole(value) for key, value in call.arguments.items()}
-    return ToolCall(whole_text(call.name), arguments)
+    given = {change(key): with_texts(item, change) for key, item in call.arguments.items()}
+    return ToolCall(change(call.name), given)
 
 
-def _whole(value: Value) -> Value:
+def with_texts(value: Value, change: Callable[[str], str]) -> Value:
+    """A value with all of its texts changed, keys and names of calls included."""
     if isinstance(value, str):
-        return whole_text(value)
+        return change(value)
     if isinstance(value, list):
-        return [_whole(item) for item in value]
+        return [with_texts(item, change) for item in value]
+    if isinstance(value, ToolCall):
+        return whole(value, change)
     if isinstance(value, dict):
-        return {whole_text(key): _whole(item) for key, item in value.items()}
-    return whole(value) if isinstance(value, ToolCall) else value
+        return {change(key): with_texts(item, change) for key, item in value.items()}
+    return value

@@ -84,7 +84,7 @@ def load_question_tasks(path: Path, env: str) -> list[Task]:
     tasks: dict[QuestionRow, Task] = {}
     left = Counter[str]()
     for number, where, value in file_rows(path, "questions", TaskError, COLUMNS):
-        if number == 1 and carried(value, where):
+        if not tasks and carried(value, where):
             return list(read_tasks(path))
         row = read_row(value, where)
         require_whole(row, where, TaskError)  # a text may hold JSON again

@@ -54,10 +54,9 @@ def load_rows(path: Path, env: str) -> list[Task]:
         PrerequisiteError: a Parquet file, and pyarrow is missing.
     """
     tasks: list[Task] = []
-    for number, where, row in file_rows(
-        path, "repositories", TaskError, (*COLUMNS, "image_name", *CARRYING)
-    ):
-        if number == 1 and carried(row, where):
+    columns = (*COLUMNS, "image_name", *CARRYING)
+    for _, where, row in file_rows(path, "repositories", TaskError, columns):
+        if not tasks and carried(row, where):
             return list(read_tasks(path))
         tasks.append(_task(row, where, env))
         require_whole(tasks[-1].to_json(), where, TaskError)  # a text may hold JSON again

@@ -236,7 +236,7 @@ def _reward(value: object, reading: LogFormat, where: str) -> float | None:
     low, high = reading.low, reading.high
     if value is None:
         return None
-    if not isinstance(value, int | float):
+    if not isinstance(value, int | float) or abs(value) > 1e300:  # no float holds larger ones
         wanted = f"a number in [{low:g}, {high:g}] or null"
         raise TaskError(f"{where}: the reward is {value!r:.60}, expected {wanted}.")
     share = (value - low) / (high - low)
