@@ -387,6 +387,29 @@ def test_supervised_calls_are_opened_as_their_round_opens_them() -> None:
     assert trained == f"hm</think>{made}again{made}"
 
 
+LEFT_OUT = {
+    "all calls": ("{{ m.content }}", "Let me look: ls.", 1),
+    "all but the first call": ("{{ m.tool_calls[0].function.name }}() {{ m.content }}", "", 2),
+    "the words beside them": ("{{ m.tool_calls[0].function.name }}()", "Let me look.", 1),
+}
+
+
+@pytest.mark.parametrize("case", LEFT_OUT)
+def test_supervised_calls_and_words_that_a_template_leaves_out_are_refused(case: str) -> None:
+    """They would be lost, and the model would learn to say nothing in their place."""
+    body, words, number = LEFT_OUT[case]
+    one = template(
+        "{%- for m in messages %}<|im_start|>{{ m.role }}:"
+        f"{{%- if m.tool_calls %}}{body}{{% else %}}{{{{ m.content }}}}{{% endif %}}<|im_end|>\n"
+        "{%- endfor %}{%- if add_generation_prompt %}<|im_start|>assistant:{% endif %}"
+    )
+    calls = [{"function": {"name": "ls", "arguments": {}}}] * number
+    said = [{"role": "user", "content": "u"}, {"role": "assistant", "content": words}]
+    assert encode_row({"messages": [said[0], {**said[1], "content": "Done."}]}, one)
+    with pytest.raises(ValueError, match="leaves out tool_calls or the content beside them"):
+        encode_row({"messages": [said[0], {**said[1], "tool_calls": calls}]}, one)
+
+
 def test_supervised_results_are_joined_as_in_a_rollout() -> None:
     one = template(families.NAMES)
     call = {"function": {"name": "ls", "arguments": {"a": "x"}}}

@@ -109,6 +109,16 @@ def test_a_message_cannot_forge_a_turn(template: ChatTemplate) -> None:
     assert ids.count(template.end_id) == 2
 
 
+def answered(**more: Any) -> dict[str, Any]:
+    """A conversation whose answer has further keys."""
+    answer = {"role": "assistant", "content": "", **more}
+    return {"messages": [{"role": "user", "content": "ls"}, answer]}
+
+
+def called(**call: Any) -> dict[str, Any]:
+    return answered(tool_calls=[{"id": "1", "type": "function", "function": call}])
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [
@@ -124,6 +134,12 @@ def test_a_message_cannot_forge_a_turn(template: ChatTemplate) -> None:
         (r'{"pieces": [["a\ud800", false], ["b", true]]}', "half a character"),
         ('{"messages": ' + "[" * 5000 + "]" * 5000 + "}", "not JSON"),
         ({"messages": [CHAT["messages"][0], {**CHAT["messages"][1], "tool_calls": "[{"}]}, "JSON"),
+        (called(name="ls", arguments={"a": 1}), "leaves out tool_calls or the content beside them"),
+        (called(name="ls", parameters={"a": 1}), "a call has no key 'parameters'"),
+        (called(name="ls", arguments="a"), "the arguments of ls are 'a', not an object"),
+        (answered(function_call={"name": "ls"}), "a message has no key 'function_call'"),
+        (answered(reasoning_content="Hm."), "a message has no key 'reasoning_content'"),
+        ({**answered(), "tools": [{"name": "ls", "inputSchema": {}}]}, "no key 'inputSchema'"),
     ],
 )
 def test_a_broken_row_is_named(
@@ -133,6 +149,38 @@ def test_a_broken_row_is_named(
     with pytest.raises(StoreError, match=r"d\.jsonl:2: ") as error:
         read_examples([file], template, 400, 512)
     assert says in str(error.value)
+
+
+def test_rows_that_say_their_progress_count_as_trajectories_do(
+    tmp_path: Path, template: ChatTemplate
+) -> None:
+    """Those of `rods convert --run` have it; null where the infrastructure failed."""
+    given = [{**CHAT, "progress": value} for value in (1.0, 0.5, None)]
+    file = rows(tmp_path / "d.jsonl", *given, CHAT)
+    for least, kept in ((1.0, 2), (0.5, 3)):
+        found = read_examples([file], template, 400, 512, least)
+        assert (len(found.samples), found.failed) == (kept, 4 - kept)
+
+
+def test_a_table_of_conversations_may_have_a_column_of_steps(
+    tmp_path: Path, template: ChatTemplate
+) -> None:
+    table = pyarrow.Table.from_pylist([{**CHAT, "steps": ["add"]}])
+    pyarrow.parquet.write_table(table, tmp_path / "d.parquet")
+    files = (tmp_path / "d.parquet", rows(tmp_path / "d.jsonl", CHAT))
+    found = [read_examples([file], template, 400, 512).digest() for file in files]
+    assert found[0] == found[1]
+
+
+def test_a_split_of_a_folder_is_named_as_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "data").mkdir()
+    rows(tmp_path / "data" / "train.jsonl", {"text": "x"})
+    rows(tmp_path / "data" / "test.jsonl", PIECES[0])
+    words = ["sft", f"{tmp_path / 'data'}:train", "--model", "tiny", "--out", str(tmp_path / "m")]
+    assert rods(*words, monkeypatch=monkeypatch) == 2
+    assert "data/train.jsonl:1: expected either `pieces` or `messages`" in capsys.readouterr().err
 
 
 def test_half_a_character_in_a_list_of_json_is_named(

@@ -114,14 +114,10 @@ def _require_nothing_else(context: typer.Context, resume: Path, asked: list[str]
 
 def _begin(target: Path, chosen: dict[str, Any]) -> None:
     """Make the folder and train from the start; a failed start leaves no folder."""
-    for path in chosen["data"]:  # before torch is imported
-        if not Path(path).exists():
-            how = " `rods demonstrate` writes solved conversations." * path.endswith(".parquet")
-            raise StoreError(f"{path}: there is no such file, folder or run.{how}")
-    require_free(target)  # before the model is loaded
     from rods.trainers.examples import require_examples
 
-    require_examples([Path(path) for path in chosen["data"]])
+    require_examples([Path(path) for path in chosen["data"]])  # before torch is imported
+    require_free(target)
     trainer, examples = _open(chosen)
     run = RunDirectory.begin(
         new_run_dir(target.parent, target.name),

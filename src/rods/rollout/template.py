@@ -25,7 +25,8 @@ from jinja2 import TemplateError
 
 from rods.dialects.base import tool_row
 from rods.errors import PolicyError
-from rods.types import Message, Role, ToolCall, ToolSpec
+from rods.infra.text import with_texts
+from rods.types import Message, Role, ToolCall, ToolSpec, Value
 
 _MARK = "rods0mark0of0the0assistant"
 _PROBE = re.compile(r"Rods0\d+Text\d{3}")
@@ -305,10 +306,11 @@ class ChatTemplate:
         calls: Sequence[ToolCall] = (),
     ) -> str:
         """The template's text; `calls` are those of assistant messages that show none."""
+        shown: Any = [{"type": "function", "function": tool_row(tool)} for tool in tools]
         try:
             text = self.tokenizer.apply_chat_template(
                 _rows(messages, calls, self.neutral),
-                tools=[{"type": "function", "function": tool_row(t)} for t in tools] or None,
+                tools=with_texts(shown, self.neutral) or None,
                 add_generation_prompt=generate,
                 tokenize=False,
             )
@@ -353,28 +355,28 @@ def _probe(role: Role, place: int) -> str:
 
 def _rows(
     messages: Sequence[Message], calls: Sequence[ToolCall], neutral: Callable[[str], str]
-) -> list[dict[str, Any]]:
+) -> list[Value]:
     """Messages as templates read them; a result has the name and the id of its call.
 
     `calls` are those of assistant messages that show none; `neutral` makes a text harmless.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[Value] = []
     answered = 0
     for message in messages:
-        row: dict[str, Any] = {"role": message.role, "content": neutral(message.content)}
+        row: dict[str, Any] = {"role": message.role, "content": message.content}
         if message.role == "assistant":
             calls, answered = message.calls or calls, 0
             if message.calls:
-                named = [(neutral(c.name), dict(c.arguments)) for c in message.calls]
+                named = [{"name": c.name, "arguments": dict(c.arguments)} for c in message.calls]
                 row["tool_calls"] = [
-                    {"type": "function", "id": _call_id(i), "function": {"name": n, "arguments": a}}
-                    for i, (n, a) in enumerate(named)
+                    {"type": "function", "id": _call_id(i), "function": function}
+                    for i, function in enumerate(named)
                 ]
         elif message.role == "tool" and calls:
             call = min(answered, len(calls) - 1)
-            row |= {"name": neutral(calls[call].name), "tool_call_id": _call_id(call)}
+            row |= {"name": calls[call].name, "tool_call_id": _call_id(call)}
             answered += 1
-        rows.append(row)
+        rows.append(with_texts(row, neutral))
     return rows
 
 

@@ -25,18 +25,20 @@ from typing import Any
 
 import numpy as np
 
-from rods.errors import PolicyError, StoreError
+from rods.errors import StoreError
 from rods.infra.files import is_table, table_rows
 from rods.infra.rows import file_rows, listed, opened
 from rods.infra.shards import ENDINGS, files_of
 from rods.rollout.template import ChatTemplate
 from rods.store import MANIFEST, RunDirectory
+from rods.task import require_keys
 from rods.trainers.samples import Sample
 from rods.trajectory import Trajectory
 from rods.trajectory_codec import read_parquet, template_in
 from rods.types import Message, ToolCall, ToolSpec
 
 ROLES = ("system", "user", "assistant", "tool")
+NAMING = ("id", "type", "index", "name", "tool_call_id", "strict")  # the order says as much
 
 
 @dataclass(frozen=True)
@@ -119,16 +121,19 @@ def _files(path: Path) -> list[Path]:
     folder = path / "trajectories" if (path / MANIFEST).is_file() else path
     files = files_of(folder, "examples", StoreError)
     for file in files:
-        if file.suffix not in ENDINGS or not file.is_file():
-            known = ", ".join(ENDINGS)
-            raise StoreError(f"{file}: expected a file that exists ({known}), a run or a data set.")
+        if not file.is_file():
+            how = " `rods demonstrate` writes solved conversations." * (file.suffix == ".parquet")
+            raise StoreError(f"{file}: there is no such file, folder or run.{how}")
+        if file.suffix not in ENDINGS:
+            raise StoreError(f"{file}: expected a file ({', '.join(ENDINGS)}), a run, a data set.")
     return files
 
 
 def _is_run(file: Path) -> bool:
     """True if a file holds trajectories; otherwise it holds demonstrations."""
-    rows = table_rows(file, "examples", StoreError, ("steps",)) if is_table(file) else iter(())
-    return "steps" in next(rows, ("", {}))[1]
+    names = ("steps", "verdicts")
+    rows = table_rows(file, "examples", StoreError, names) if is_table(file) else iter(())
+    return next(rows, ("", {}))[1].keys() >= {*names}
 
 
 def _from_run(file: Path, template: ChatTemplate, least: float) -> Iterator[Sample | None]:
@@ -163,14 +168,16 @@ def _sample(ids: Sequence[int], mask: Sequence[int], task_id: str, member: int) 
     return Sample(np.array(ids, dtype=np.int64), carries, logprobs, 1.0, task_id, member)
 
 
-def _from_rows(file: Path, template: ChatTemplate, _: float) -> Iterator[Sample | None]:
+def _from_rows(file: Path, template: ChatTemplate, least: float) -> Iterator[Sample | None]:
     for number, where, row in file_rows(file, "demonstrations", StoreError):
         try:
             ids, mask = encode_row(row, template)
-        except (ValueError, TypeError, LookupError, AttributeError, PolicyError) as error:
+        except (ValueError, TypeError, LookupError, AttributeError, RuntimeError) as error:
             what = f"key {error} is missing" if isinstance(error, KeyError) else str(error)
             raise StoreError(f"{where}: {what}") from error
-        yield _sample(ids, mask, str(row.get("task_id") or where), number)
+        reached = row.get("progress", least)  # of `rods convert --run`; null: it is invalid
+        bad = reached is None or (isinstance(reached, int | float) and reached < least)
+        yield None if bad else _sample(ids, mask, str(row.get("task_id") or where), number)
 
 
 def encode_row(row: object, template: ChatTemplate) -> tuple[list[int], list[int]]:
@@ -230,7 +237,7 @@ def _encode_messages(
     ids = new = template.prompt(messages[: answers[0]], tools)
     mask = [0] * len(ids)
     for index, after in zip(answers, [*answers[1:], None], strict=True):
-        text = _sampled(template.written(messages[index], tools), template.opened(new))
+        text = _sampled(_written(messages[index], tools, template), template.opened(new))
         new = [*template.encode(text), template.end_id]
         ids = [*ids, *new]
         mask += [1] * len(new)
@@ -243,6 +250,20 @@ def _encode_messages(
         ids += new
         mask += [0] * len(new)
     return ids, mask
+
+
+def _written(message: Message, tools: Sequence[ToolSpec], template: ChatTemplate) -> str:
+    """An assistant's text; raises `ValueError` where the template leaves out a part of it."""
+    text = template.written(message, tools)
+    words, shown = ("".join(one.split()) for one in (template.neutral(message.content), text))
+    names = [template.neutral(call.name) for call in message.calls]
+    both = words in shown and all(text.count(name) >= names.count(name) for name in names)
+    if names and (words == shown or not both):
+        raise ValueError(
+            "the chat template leaves out tool_calls or the content beside them, so they are lost. "
+            "Write all into `content`, or name a model whose template shows both."
+        )
+    return text
 
 
 def _sampled(text: str, opened: str) -> str:
@@ -263,6 +284,7 @@ def _message(row: Any) -> Message:
     if role not in ROLES or not isinstance(content, str):
         raise ValueError(f"a message has role {role!r} and content of {type(content).__name__}; "
                          f"expected one of {', '.join(ROLES)}, and text.")  # fmt: skip
+    require_keys("a message", row, ("role", "content", "tool_calls", *NAMING))
     calls = tuple(_call(c) for c in listed(row.get("tool_calls"), "tool_calls"))
     if calls and role != "assistant":
         raise ValueError(f"a message of role {role!r} has tool_calls; only assistants call.")
@@ -271,10 +293,15 @@ def _message(row: Any) -> Message:
 
 def _call(row: Any) -> ToolCall:
     inner = opened(row.get("function", row), "a function")
-    return ToolCall(inner["name"], opened(inner.get("arguments"), "arguments") or {})
+    require_keys("a call", inner, ("arguments", *NAMING))
+    arguments = opened(inner.get("arguments"), "arguments") or {}
+    if not isinstance(arguments, dict):
+        raise TypeError(f"the arguments of {inner['name']} are {arguments!r:.60}, not an object")
+    return ToolCall(inner["name"], arguments)
 
 
 def _tool(row: Any) -> ToolSpec:
     inner = opened(row.get("function", row), "a function")
+    require_keys("a tool", inner, ("description", "parameters", *NAMING))
     schema = opened(inner.get("parameters"), "parameters") or {}
-    return ToolSpec(inner["name"], inner.get("description", ""), schema)
+    return ToolSpec(inner["name"], inner.get("description") or "", schema)
