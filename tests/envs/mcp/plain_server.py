@@ -1,7 +1,8 @@
 """A server without the SDK, which starts at once and misbehaves when it is asked to.
 
 Its state is the list of items in memory. Words: `shared=FILE` keeps them in a file for all;
-`names=a,b` adds tools; `slow` never answers the handshake; `late` ends only when it is killed.
+`names=a,b` adds tools; `slow` never answers the handshake; `late` ends only when it is killed;
+`mute` refuses to list its tools; `cursor=TEXT` names a further page after each page of them.
 """
 
 import json
@@ -23,6 +24,7 @@ TOOLS = {
     "babble": {},
     "huge": {"size": {"type": "integer"}},
     "odd": {},
+    "anything": {"value": True},
     "echo": {"value": {}},
     "draw": {},
     "folder": {},
@@ -97,7 +99,8 @@ def answer(request: dict[str, object]) -> dict[str, object]:
             {"name": name, "inputSchema": {"type": "object", "properties": TOOLS.get(name, {})}}
             for name in shown
         ]
-        return {"tools": rows, **({} if given.get("cursor") else {"nextCursor": "more"})}
+        last = {"nextCursor": WORDS["cursor"]} if "cursor" in WORDS else {}
+        return {"tools": rows, **(last if given.get("cursor") else {"nextCursor": "more"})}
     if request["method"] == "resources/read":
         part = {"uri": given["uri"], "text": json.dumps({"items": held()})}
         return {"contents": [part]}
@@ -112,7 +115,8 @@ def main() -> None:
         if "id" not in request:
             continue
         reply: dict[str, object] = {"jsonrpc": "2.0", "id": request["id"]}
-        if (request.get("params") or {}).get("name") == "refuse":
+        named = (request.get("params") or {}).get("name")
+        if named == "refuse" or (request["method"] == "tools/list" and "mute" in WORDS):
             reply["error"] = {"code": -32602, "message": "no such shelf"}
         else:
             reply["result"] = answer(request)

@@ -210,11 +210,35 @@ def test_a_task_s_world_that_cannot_be_set_is_refused(made: Any) -> None:
         {"files": {"../up": "x"}},
         {"files": {"/etc/x": "x"}},
         {"files": {"a": 1}},
+        {"files": {".": "x"}},
+        {"files": {"a": "x", "a/b": "y"}},
+        {"files": {"a\0b": "x"}},
+        {"files": {"a" * 300: "x"}},
         {"reset": {"items": []}},
     ]
     for world in worlds:
         with pytest.raises(TaskError, match=r"task \w+ \(a\): world"):
             environment.open(task_of(world=world))
+
+
+def test_a_list_of_tools_that_never_ends_or_is_refused_is_an_error(
+    made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rods.envs.mcp import session
+
+    monkeypatch.setattr(session, "PAGES", 5, raising=False)
+    with pytest.raises(ConfigError, match=r"tools/list .*after 5 pages .* still a nextCursor"):
+        made("cursor=again").warm_up()
+    with pytest.raises(ConfigError, match=r"tools/list of the server failed: no such shelf"):
+        made("mute").warm_up()
+    assert "keep" in made("cursor=").tools, "an empty cursor names no further page"
+
+
+def test_a_schema_may_be_true_which_takes_any_value(made: Any) -> None:
+    environment = made()
+    assert environment.tools["anything"].properties == {"value": {}}
+    call = ToolCall("anything", {"value": [1]})
+    assert check_tasks([task_of(call)], environment, tools=True).ok
 
 
 def test_a_task_of_another_environment_is_refused(made: Any) -> None:

@@ -35,6 +35,7 @@ from rods.errors import EnvError
 from rods.types import Json, ToolResult, ToolSpec
 
 START_SECONDS = 120.0  # until a server has answered the handshake
+PAGES = 1000  # of its list of tools at most: one that forgets the cursor begins again
 _BROKEN = {types.CONNECTION_CLOSED, types.PARSE_ERROR, types.INVALID_REQUEST, types.REQUEST_TIMEOUT}
 _HTTP_STATUS = "Server returned an error response"  # the SDK's word for one that is not a success
 _FAILURES = OSError, RuntimeError, ValidationError, httpx2.HTTPError, ExceptionGroup, CancelledError
@@ -50,7 +51,7 @@ def _loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
-class Refusal(Exception):
+class Refusal(EnvError):
     """An error that a server answered with."""
 
 
@@ -152,13 +153,14 @@ class McpSession:
         return self._answer(self._asked, self._seconds)
 
     def tools(self) -> dict[str, types.Tool]:
-        """All tools of the server by name, page by page."""
-        found: list[types.Tool] = []
-        cursor: str | None = ""
-        while cursor is not None:
-            page = self._ask(self._client.list_tools(cursor=cursor or None))
-            found, cursor = [*found, *page.tools], page.next_cursor
-        return {tool.name: tool for tool in found}
+        """All tools of the server by name, page by page; raises `EnvError` where it lists none."""
+        found, cursor = list[types.Tool](), None
+        for _ in range(PAGES):
+            page = self._ask(self._client.list_tools(cursor=cursor))
+            found += page.tools
+            if not (cursor := page.next_cursor):  # empty, where a server always writes it
+                return {tool.name: tool for tool in found}
+        raise EnvError(f"after {PAGES} pages there is still a nextCursor")
 
     def _called(self, name: str, arguments: Mapping[str, object]) -> types.CallToolResult:
         params = types.CallToolRequestParams(name=name, arguments=dict(arguments))
@@ -211,7 +213,9 @@ def spec_of(tool: types.Tool) -> ToolSpec:
     name = re.sub(r"\W", "_", tool.name, flags=re.ASCII)
     name = f"_{name}" if keyword.iskeyword(name) or not name.isidentifier() else name
     text = tool.description or tool.title or name.replace("_", " ")
-    return ToolSpec(name, text.strip(), {"type": "object", "properties": {}, **tool.input_schema})
+    rows = tool.input_schema.get("properties") or {}  # true stands for any value, as {} does
+    shape = {"properties": {key: row if isinstance(row, dict) else {} for key, row in rows.items()}}
+    return ToolSpec(name, text.strip(), {"type": "object"} | tool.input_schema | shape)
 
 
 def result_of(result: types.CallToolResult) -> ToolResult:

@@ -69,6 +69,8 @@ class McpEnvironment(judge.PreparedTasks["PreparedServer"]):
 
         try:
             found = session.tools()
+        except EnvError as error:
+            raise ConfigError(f"env.mcp: tools/list of the server failed: {error}") from error
         finally:
             self.give_back(session)
         for name in (self.reset, self.state):
@@ -200,9 +202,12 @@ def _start(environment: McpEnvironment, task: Task) -> tuple[dict[str, str], dic
             "without env.mcp.reset) or `reset` (arguments of env.mcp.reset), and nothing else."
         )
     for path, text in files.items():
-        if not isinstance(text, str) or path[:1] in "/~" or ".." in PurePosixPath(path).parts:
+        place = PurePosixPath(path)
+        odd = path[:1] in "/~" or ".." in place.parts or "\0" in path or not place.name
+        within = {*map(str, place.parents)} & {*files}  # a file is no folder
+        if odd or within or not isinstance(text, str) or len(path.encode()) > 255:
             raise TaskError(
-                f"{named(task)}: world.files: {path!r} must be a text below the folder."
+                f"{named(task)}: world.files: {path!r} must be a text below the folder, in no file."
             )
     return cast("dict[str, str]", files), given
 
