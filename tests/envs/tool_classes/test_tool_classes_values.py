@@ -319,13 +319,38 @@ class Till:
         Till.balance -= count
 
 
-def test_state_that_worlds_would_share_is_named_by_rods_check() -> None:
-    world: Any = {"classes": ["Till"]}
+class BigTill(Till):
+    """Keeps it on the class from which it derives."""
+
+
+class Payer:
+    """Keeps it on another class of the world."""
+
+    def pay(self, count: int) -> None:
+        Bank.held += count
+
+
+class Bank:
+    held = 0
+
+    def ask(self) -> int:
+        return Bank.held
+
+
+@pytest.mark.parametrize(
+    ("kinds", "named"),
+    [([Till], "Till.balance"), ([BigTill], "Till.balance"), ([Payer, Bank], "Bank.held")],
+    ids=["own", "of a base", "of another class"],
+)
+def test_state_that_worlds_would_share_is_named_by_rods_check(
+    kinds: list[type[Any]], named: str
+) -> None:
+    world: Any = {"classes": [kind.__name__ for kind in kinds]}
     pay = ToolCall("pay", {"count": 5})
     task = Task("till", "base", (Turn("pay 5", (pay,)),), world, Provenance("t", "t"))
-    report = check_tasks([task], ToolClasses("till", [Till]))
+    report = check_tasks([task], ToolClasses("till", kinds))
     assert not report.ok
-    assert any("Till.balance: pay changed it on the class" in row.detail for row in report.rows)
+    assert any(f"{named}: pay changed it on the class" in row.detail for row in report.rows)
 
 
 class Store(dict[str, int]):

@@ -52,6 +52,10 @@ class Purse:
             raise EnvError("the bank is closed")
         return {"error": "no credit"}
 
+    def audit(self, error: str | None) -> dict[str, str | None]:
+        """Look for a fault."""
+        return {"error": error}
+
     def tie(self) -> None:
         """Make a knot."""
         self.coins["knot"] = self.coins  # type: ignore[assignment]
@@ -161,6 +165,8 @@ def test_results_are_json_and_failures_are_readable() -> None:
     assert said("ring") == ("dong", False)
     assert said("take", name="silver") == ({"error": "KeyError: silver"}, True)
     assert said("bank", broken=False) == ({"error": "no credit"}, True)
+    for error, failed in (("lost", True), ("", False), (None, False)):
+        assert said("audit", error=error) == ({"error": error}, failed)
     assert said("put", name=1) == ({"error": "name must be a string, got '1'"}, True)
 
 
@@ -241,6 +247,13 @@ def test_the_flow_of_a_task_can_be_read() -> None:
     assert all_tools(ENVIRONMENT, TASK)["put"].parameters["required"] == ["name"]
 
 
+def nested(levels: int) -> Any:
+    value: Any = {}
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -255,6 +268,10 @@ def test_the_flow_of_a_task_can_be_read() -> None:
         (
             {"world": {"classes": ["Purse"], "initial_config": {"Purse": 3}}},
             "Purse must be an object",
+        ),
+        (
+            {"world": {"classes": ["Purse"], "initial_config": {"Purse": {"coins": nested(600)}}}},
+            r"initial_config\.Purse cannot be loaded: RecursionError",
         ),
     ],
 )

@@ -100,8 +100,8 @@ def make(kind: type[Any], config: Mapping[str, object], where: str) -> Any:
         TaskError: the class does not accept it; names `where`, class and attribute.
     """
     here = f"{where}: world.initial_config.{kind.__name__}"
-    own = copy.deepcopy(dict(config))
     try:
+        own = copy.deepcopy(dict(config))
         if loads(kind):
             made = kind()
             Awaiting().result(made.load(own))

@@ -231,21 +231,21 @@ class Objects:
 
     def _run(self, tool: Tool, call: ToolCall) -> ToolResult:
         bound = tool.bound(call.arguments)
-        method = getattr(self._live[tool.owner], call.name)
+        live = self._live[tool.owner]
+        method = getattr(live, call.name)
         self.version[tool.owner] = self.version.get(tool.owner, 0) + 1
-        where, home = (
-            f"the result of {tool.owner}.{call.name}",
-            state.package_of(self._live[tool.owner]),
-        )
-        kind = type(self._live[tool.owner])
-        before = dict(vars(kind))
+        where, home = f"the result of {tool.owner}.{call.name}", state.package_of(live)
+        made = self._prepared.start.values()
+        before = {k: dict(vars(k)) for one in made for k in type(one).__mro__[:-1]}
         given = self.awaiting.result(method(*bound.args, **bound.kwargs))
-        if changed := [n for n, v in vars(kind).items() if n[0] != "_" and before.get(n) is not v]:
-            how = "on the class, which all worlds share. Set it on `self`"
-            raise state.StateError(f"{tool.owner}.{changed[0]}: {call.name} changed it {how}.")
+        for kind, held in before.items():
+            now = vars(kind).items()
+            for name in (n for n, v in now if n[0] != "_" and held.get(n) is not v):
+                how = "on the class, which all worlds share. Set it on `self`"
+                raise state.StateError(f"{kind.__name__}.{name}: {call.name} changed it {how}.")
         result = state.plain(given, where, home)
-        failed = isinstance(result, dict) and "error" in result
-        return ToolResult(json.dumps(result, ensure_ascii=False), failed)
+        held: State = result if isinstance(result, dict) else {}
+        return ToolResult(json.dumps(result, ensure_ascii=False), bool(held.get("error")))
 
     def copy_state(self, name: str) -> State:
         """Public state of one class as plain values."""
