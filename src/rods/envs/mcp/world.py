@@ -204,7 +204,7 @@ def _start(environment: McpEnvironment, task: Task) -> tuple[dict[str, str], dic
     for path, text in files.items():
         place = PurePosixPath(path)
         odd = path[:1] in "/~" or ".." in place.parts or "\0" in path or not place.name
-        within = {*map(str, place.parents)} & {*files}  # a file is no folder
+        within = {*map(str, place.parents)} & {*files}  # no file within a file
         if odd or within or not isinstance(text, str) or len(path.encode()) > 255:
             raise TaskError(
                 f"{named(task)}: world.files: {path!r} must be a text below the folder, in no file."
