@@ -92,10 +92,8 @@ def score_group(function: Reward, group: Group) -> list[Score]:
             f"task {group.task.id}: score_group returned {found!r:.200}, expected a list of "
             f"{many} scores."
         )
-    return [
-        _checked(result, group.task) if t.valid else score(function, group.task, t)
-        for result, t in zip(found, group.trajectories, strict=True)
-    ]
+    task, pairs = group.task, zip(found, group.trajectories, strict=True)
+    return [_checked(one, task) if t.valid else score(function, task, t) for one, t in pairs]
 
 
 def _checked(result: object, task: Task) -> Score:

@@ -193,8 +193,8 @@ class Task:
             task = cls(*head, turns, dict(_field(data, "world", dict)), unnamed, dialogue)
             plain = task.to_json()
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            known = {KeyError: f"key {error} is missing", RecursionError: TOO_DEEP}
-            what = known.get(type(error), str(error))
+            what = f"key {error} is missing" if isinstance(error, KeyError) else str(error)
+            what = TOO_DEEP if isinstance(error, RecursionError) else what
             raise TaskError(f"{where}: not a task row: {what}. {shape}") from error
         # A text may hold JSON again.
         require_whole([plain, astuple(origin)], where, TaskError)

@@ -213,9 +213,11 @@ def spec_of(tool: types.Tool) -> ToolSpec:
     name = re.sub(r"\W", "_", tool.name, flags=re.ASCII)
     name = f"_{name}" if keyword.iskeyword(name) or not name.isidentifier() else name
     text = tool.description or tool.title or name.replace("_", " ")
-    rows = tool.input_schema.get("properties") or {}  # true stands for any value, as {} does
-    shape = {"properties": {key: row if isinstance(row, dict) else {} for key, row in rows.items()}}
-    return ToolSpec(name, text.strip(), {"type": "object"} | tool.input_schema | shape)
+    rows: dict[str, Any] = tool.input_schema.get("properties") or {}
+    # true (any value) is {}, too
+    shape: dict[str, Any] = {key: {} if isinstance(row, bool) else row for key, row in rows.items()}
+    schema = {"type": "object"} | tool.input_schema | {"properties": shape}
+    return ToolSpec(name, text.strip(), schema)
 
 
 def result_of(result: types.CallToolResult) -> ToolResult:
