@@ -82,7 +82,7 @@ def test_an_evaluation_closes_its_environment(fault, monkeypatch):
     monkeypatch.setattr(evaluated, "environment_of", lambda _: environment)
     monkeypatch.setattr(evaluated, "splits_of", Mock(return_value=Mock(held_out=[])))
     monkeypatch.setattr(evaluated, "_evaluated", lambda *_: (None, None))
-    monkeypatch.setattr(evaluated, "held_out_tasks", Mock())
+    monkeypatch.setattr(evaluated, "held_out_tasks", Mock(return_value=[]))
     monkeypatch.setattr("rods.assemble.engines.engine_of", lambda *_: AsyncMock())
     monkeypatch.setattr(evaluated, "evaluate_tasks", rows)
     with pytest.raises(PolicyError) if fault else nullcontext():

@@ -23,7 +23,7 @@ from places import SOURCE
 FILES = sorted(SOURCE.rglob("*.py"))
 FILE_LINES, FILE_MEDIAN, FUNCTION_LINES, LOOP_LINES, MODULES = 400, 150, 70, 290, 20
 ADAPTER_LINES = 300
-CASTS, UNTYPED = 119, 182
+CASTS, UNTYPED = 118, 182
 """Most casts, and most parameters whose type has `Any` in it. The limits only fall."""
 TOOL_LINES = 2_000
 

@@ -60,7 +60,7 @@ def get_reward(name: str, constants: Constants | None = None, setting: str = STA
     return takes(setting, name, made, "a task", "a trajectory")
 
 
-def _made(name: str, found: Any, constants: Constants) -> Any:
+def _made(name: str, found: object, constants: Constants) -> Any:
     """Make a reward; raises `ConfigError` for constants that it has not or that are wrong."""
     kind: type[Any] | None = found if isinstance(found, type) else None
     known = list(inspect.signature(kind).parameters) if kind else []

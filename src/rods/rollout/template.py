@@ -254,8 +254,7 @@ class ChatTemplate:
     def raw_prompt(self, text: str) -> list[int]:
         """Ids of a prompt that no template renders, after what the tokenizer puts before a text.
 
-        That is the BOS token of many base models, without which they were never trained. It is not
-        put there twice.
+        That is the BOS token of many base models, never trained without. It is not put there twice.
         """
         ids, first = self.encode(text), self._first_ids
         return ids if ids[: len(first)] == first else [*first, *ids]
