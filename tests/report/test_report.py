@@ -261,7 +261,7 @@ def test_a_record_may_hold_what_other_programs_take_for_the_end_of_a_line(
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"),
+    ("setting", "noted"),
     [
         ("evaluation.temperature: 1.0 -> 0.5", True),
         ("train.lr: 1e-05 -> 0.0001", True),
@@ -270,13 +270,13 @@ def test_a_record_may_hold_what_other_programs_take_for_the_end_of_a_line(
         ("model.threads: 1 -> 2", False),
     ],
 )
-def test_what_a_resume_changed_is_said_beside_the_gain(
-    setting: str, said: bool, tmp_path: Path
+def test_what_a_resume_changed_is_noted_beside_the_gain(
+    setting: str, noted: bool, tmp_path: Path
 ) -> None:
     path = write_run(tmp_path / "run", steps=4)
     run = load_run(with_manifest(path, changes=[{"step": 3, "setting": setting}]))
-    assert (run.notes == (f"A resume after update 3 changed {setting}.",)) is said
-    assert bool(run.notes) is said
+    assert (run.notes == (f"A resume after update 3 changed {setting}.",)) is noted
+    assert bool(run.notes) is noted
     assert load_run(with_manifest(path, changes=[[3, 40]])).notes == (), "those of `rods sft`"
 
 
@@ -817,13 +817,13 @@ def test_two_tasks_have_no_interval_and_the_table_says_why() -> None:
 
 def test_a_table_of_an_evaluation_counts_invalid_trajectories() -> None:
     rows = [{"task_id": f"t{n}", "greedy_progress": [n / 4], "invalid": n} for n in range(3)]
-    for some, said in ((rows, True), ([*rows[:1], {**rows[1], "invalid": 0}], False)):
+    for some, noted in ((rows, True), ([*rows[:1], {**rows[1], "invalid": 0}], False)):
         shown = Console(file=io.StringIO(), width=80)
         shown.print(evaluation_table(evaluation_of("after", some)))
         assert isinstance(shown.file, io.StringIO)
         text = " ".join(shown.file.getvalue().split())
         note = "3 invalid trajectories, counted in no value: infrastructure failed."
-        assert (note in text) is said and ("invalid" in text) is said
+        assert (note in text) is noted and ("invalid" in text) is noted
 
 
 def test_a_suite_and_a_page_say_it_likewise() -> None:

@@ -124,9 +124,9 @@ def test_a_process_that_was_killed_is_replaced() -> None:
 def test_a_judge_that_dies_is_asked_again_once(
     replies: list[str], verdict: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever needed memory may have killed it; what the question does, it does twice."""
-    said = iter(replies)
-    monkeypatch.setattr(verifier._Process, "ask", lambda *_: next(said))
+    """The system may have killed it for memory; a question that kills a judge does so twice."""
+    verdicts = iter(replies)
+    monkeypatch.setattr(verifier._Process, "ask", lambda *_: next(verdicts))
     assert ask("x^2", "x*x") == verdict
 
 
