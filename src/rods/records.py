@@ -56,12 +56,16 @@ def rollout_metrics(
     trajectories = [t for g in groups for t in g.trajectories]
     values = [s.value for row in scores for s in row if s.valid]
     progress = [t.progress for t in trajectories if t.valid]
+    turns = [verdict for t in trajectories if t.valid for verdict in t.verdicts]
+    # Where answers are judged, no expected call does not mean that none may be made.
+    gaps = [v.solved for v in turns if not v.expects_calls and v.correct is None]
     tokens = sum(t.ledger.generated for t in trajectories)
     return {
         "reward_mean": statistics.fmean(values) if values else 0.0,
         "reward_std": statistics.pstdev(values) if values else 0.0,
         "trajectories": len(trajectories),
         "progress_mean": statistics.fmean(progress) if progress else 0.0,
+        **({"abstained": statistics.fmean(gaps)} if gaps else {}),
         "invalid": sum(not t.valid for t in trajectories),
         "cut_results": sum(t.cut_results for t in trajectories),
         "stops": _counts(t.stop.value for t in trajectories),

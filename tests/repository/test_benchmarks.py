@@ -10,7 +10,8 @@ import forked
 from places import BENCHMARKS, ROOT, SOURCE
 
 COMMANDS = (
-    "attention", "bfcl_world", "boundary_cost", "broken_code", "gap_words --variants 2",
+    "attention", "bfcl_world", "boundary_cost", "broken_code", "category_gains",
+    "gap_words --variants 2",
     "gate_catches --variants 2 --originals 4 --words 1",
     "generalisation", "growth --episodes", "hints", "hostile_writer", "math_start", "mechanism",
     "memory_plan --way 0 --shrink 16", "own_tools", "profile_figures", "resident",
