@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import logging
 import sys
@@ -251,6 +252,43 @@ def test_arguments_that_change_the_steps_of_an_update_change_the_length_with_the
     made = args_of_trl.given_to(config, "out", **given)
     assert made["max_steps"] == 40 * steps
     assert (made["save_steps"], made["warmup_steps"]) == (5 * steps, 3 * steps)
+
+
+@pytest.mark.parametrize(
+    ("accumulated", "iterations", "taken", "version"),
+    [(12, 1, 3, 3), (3, 1, 12, 3), (5, 1, 9, 3), (12, 4, 12, 3), (30, 2, 1, 1), (3, 1, 0, 0)],
+)
+def test_a_policy_version_is_an_update_inside_trl(
+    accumulated: int, iterations: int, taken: int, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By it rewards have a schedule: `rewards.toolrl.scale` changes after so many updates."""
+    theirs = SimpleNamespace(GRPOTrainer=object)
+    for name, module in (("trl", theirs), ("trl.models", theirs), ("datasets", theirs)):
+        monkeypatch.setitem(sys.modules, name, module)
+    # Made beside the imported modules, because it is made with what stands for TRL.
+    spec = importlib.util.find_spec("rods.integrations.trl.trainer")
+    assert spec and spec.loader
+    trainers: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(trainers)
+    asked: list[int] = []
+
+    class Drawn(Exception):
+        """Nothing is rolled out."""
+
+    def draw(n: int, version: int) -> None:
+        asked.append(version)
+        raise Drawn
+
+    trainer = object.__new__(trainers.CurriculumGRPOTrainer)
+    trainer.num_generations, trainer._run = 8, SimpleNamespace(draw=draw)
+    trainer.accelerator = SimpleNamespace(num_processes=1, process_index=0, is_main_process=True)
+    trainer.args = SimpleNamespace(
+        steps_per_generation=12, num_iterations=iterations, gradient_accumulation_steps=accumulated
+    )
+    trainer.state = SimpleNamespace(global_step=taken)
+    with pytest.raises(Drawn):
+        trainer._generate_and_score_completions([{}] * 96)
+    assert asked == [version]
 
 
 @pytest.mark.parametrize(

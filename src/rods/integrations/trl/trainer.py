@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -98,7 +99,10 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
     def _generate_and_score_completions(self, inputs: Sequence[object]) -> dict[str, Any]:
         size, ranks = self.num_generations, self.accelerator.num_processes
         rank, local = self.accelerator.process_index, len(inputs)
-        version = self.state.global_step
+        # TRL counts steps of the optimizer; a policy version is an update, as in `rods train`.
+        passes = self.args.steps_per_generation * self.args.num_iterations
+        steps = math.ceil(passes / self.args.gradient_accumulation_steps)
+        version = self.state.global_step // steps
         drawn = self._by_first(lambda: self._run.draw(local * ranks // size, version))
         groups = self._roll_out(drawn, version)
         scores = self._by_first(lambda: self._run.judge(drawn, groups))
