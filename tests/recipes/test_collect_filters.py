@@ -21,7 +21,7 @@ from trainer_cases import make_groups, make_model, make_trainer
 ZEROTIR = ZeroTirFilter((0.05, 0.8))
 SPANS = (Span((1, 2), None), Span((3, 4), (-1.0, -1.0)))
 CALL = code(f"Let me see.\n{block()}", False)
-WELL, BAD = r"<answer>\boxed{42}</answer>", r"<answer>\boxed{41}</answer>"
+WELL, BAD = r"</think><answer>\boxed{42}</answer>", r"</think><answer>\boxed{41}</answer>"
 
 MEMBERS = {
     "right": play(CALL, WELL),

@@ -285,6 +285,8 @@ def test_answers_pay(steps: tuple[object, ...], rewards: tuple[float, ...]) -> N
         (play(CALL, FORMED), 1),
         (play(FORMED.replace("<think>", "")), 1),  # the template opened it
         (play(FORMED.replace("</think>", "")), 0),
+        (play(FORMED.replace("<think>", "").replace("</think>", "")), 0),  # nothing was thought
+        (play("<think>first</think>" + FORMED), 0),
         (play(FORMED + "</think></think>"), 0),
         (play(FORMED + FORMED), 0),
         (play(FORMED + "</answer>"), 0),
@@ -292,7 +294,8 @@ def test_answers_pay(steps: tuple[object, ...], rewards: tuple[float, ...]) -> N
         (play(RIGHT), 0),
         (play(RIGHT + " one two three four five six"), 0),
         (play(FORMED + " one two three four five"), 1),
-        (play(FORMED + " one two three four five six"), 1),
+        (play(FORMED + " one, two, three."), 0),
+        (play(FORMED + " one two three four five six"), 0),
         (play(FORMED_WRONG + " one two three four five six"), 0),
         (play(says(FORMED, FinishReason.LENGTH)), 0),
         (play(FORMED, stop=StopReason.TURNS), 0),
@@ -372,7 +375,9 @@ MADE_UP = f"{block()}\n```output\n42\n```\n{FORMED}"
         (play(CALL), 0, "odd_finish"),
         (play(CALL, MADE_UP), 0, None),  # a made-up pair escapes, as in the released code
         (play(CALL, block() + FORMED), 0, "shortcut"),
-        (play(code(f"```python {block()}", False), FORMED), 0, "shortcut"),
+        (play(code("```python print(42)```", False), FORMED), 0, "shortcut"),
+        (play(code(f"```python {block()}", False), FORMED), 0, None),
+        (play(CALL, FORMED.replace("easy", "as ```output printed")), 0, None),
         (play(CALL, block() + FORMED_WRONG), 0, "unbalanced"),
         (play(BROKEN, block() + FORMED_WRONG), 0, None),  # nothing ran
         (play(block() + FORMED_WRONG), 0, None),

@@ -585,13 +585,13 @@ def test_the_boxed_expression_of_a_question_of_a_file_does_not_pay(
     reward = get_reward(name)
     tasks = tasks[::20] if name in RELEASED else tasks
     paid = [
-        score(reward, task, play(rf"<answer>\boxed{{{task.turns[0].user[9:-2]}}}</answer>"))
+        score(reward, task, play(rf"</think><answer>\boxed{{{task.turns[0].user[9:-2]}}}</answer>"))
         for task in tasks
     ]
     copied = sum(done.parts["correct"] for done in paid)
     assert copied > 0 if name in RELEASED else copied == 0
     honest = [
-        score(reward, task, play(rf"<answer>\boxed{{{task.world['answer']}}}</answer>"))
+        score(reward, task, play(rf"</think><answer>\boxed{{{task.world['answer']}}}</answer>"))
         for task in tasks
     ]
     assert all(done.parts["correct"] == 1 for done in honest)

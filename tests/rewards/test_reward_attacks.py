@@ -37,7 +37,7 @@ def pays(name: str, task: Task, text: str) -> bool:
 
 def formed(answer: str) -> str:
     """An answer in the form of every recipe."""
-    return rf"<answer>\boxed{{{answer}}}</answer>"
+    return rf"</think><answer>\boxed{{{answer}}}</answer>"
 
 
 @pytest.mark.parametrize("name", REWARDS)

@@ -173,17 +173,17 @@ def sample_fault(trajectory: Trajectory, score: Score, unlikely: bool = False) -
 def blocks_match(trajectory: Trajectory) -> bool:
     """True if there are as many openings of programs as programs, and as many outputs.
 
-    An output is a result that the environment gave, or an output fence that the policy wrote on
+    An output is a result that the environment gave, or an output block that the policy wrote on
     its own. A program that was never run with a made-up output therefore matches, as it does in the
     released code. Where calls are messages and not fences, calls that could be read are programs.
     """
     text = sampled(trajectory)
-    opened = len(_OPENED.findall(text))
-    programs = len(_PROGRAM.findall(text))
-    if not opened:
-        opened = programs = written(trajectory)
-    return opened == programs == len(executed(trajectory)) + text.count("```output")
+    outputs = len(executed(trajectory)) + len(_OUTPUT.findall(text))
+    if "```python" not in text:
+        return written(trajectory) == outputs
+    return text.count("```python\n") == len(_PROGRAM.findall(text)) == outputs
 
 
-_OPENED = re.compile(r"```python\b")  # as the released code has it; other fences are no programs
-_PROGRAM = re.compile(r"```python\b(?:(?!```).)*```", re.DOTALL)
+# As in the released code, which runs a program in the line of its fence, but does not count it.
+_PROGRAM = re.compile(r"```python\n.*?```", re.DOTALL)
+_OUTPUT = re.compile(r"```output\n.*?```", re.DOTALL)

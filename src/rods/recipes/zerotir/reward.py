@@ -7,11 +7,16 @@ conjunction is what its released code computes.
 
 from __future__ import annotations
 
+import re
+
 from rods.reward import Score
 from rods.rewards.answers import judge_answer, last_boxed, last_tagged
 from rods.rewards.reading import ending, prose
 from rods.task import Task
 from rods.trajectory import Trajectory
+
+BEHIND = 5  # The released code counts tokens of the base model there
+_PIECE = re.compile(r"\w+|[^\w\s]")
 
 
 def zerotir(task: Task, trajectory: Trajectory) -> Score:
@@ -36,11 +41,11 @@ def zerotir(task: Task, trajectory: Trajectory) -> Score:
 def is_formed(text: str) -> bool:
     """True if a response without its code is well formed.
 
-    Wanted: exactly one `<answer>` pair with a box in it, and every think tag closed. One `</think>`
-    more than `<think>` is fine, because the template may have opened it.
+    Wanted: exactly one `<answer>` pair with a box in it, exactly one `</think>`, because the
+    template opens the thought, and at most `BEHIND` words and signs behind the answer.
     """
     inside = last_tagged(text)
     if inside is None or last_boxed(inside, bare=False) is None:
         return False
-    open_thoughts = text.count("</think>") - text.count("<think>")
-    return text.count("<answer>") == text.count("</answer>") == 1 and open_thoughts in (0, 1)
+    once = all(text.count(tag) == 1 for tag in ("</think>", "<answer>", "</answer>"))
+    return once and len(_PIECE.findall(text.partition("</answer>")[2])) <= BEHIND
