@@ -162,6 +162,15 @@ def test_a_binary_signal_and_quotas_are_the_loops_own(tmp_path: Path) -> None:
     assert sorted(t.category for t in binary.seeds) == ["base", "miss_func"]
 
 
+def test_a_task_of_two_names_has_one_newest_step(tmp_path: Path) -> None:
+    task = notes_task([("b", [ToolCall("total", {})])], category="base", origin="notes_9")
+    rows = [{"id": task.id, "reward": 0.0, "step": 1}] * 2
+    rows += [{"id": "notes_9", "reward": 1.0, "step": 2}] * 2
+    read = read_rewards(log(tmp_path / "log.jsonl", rows))
+    (judgement,) = choose_seeds(read, [task], BoundarySettings(), 0).judgements
+    assert (judgement.rbar, judgement.n_valid) == (1.0, 2)
+
+
 def test_parquet_logs_and_other_columns(tmp_path: Path) -> None:
     import pyarrow
     import pyarrow.parquet
@@ -427,14 +436,16 @@ def test_mistakes_of_synth_are_one_message_and_leave_nothing(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("where", ["log.jsonl", "logs"])
 def test_seeds_of_a_log_make_the_data_set(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    where: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tasks = list(read_tasks(folder / SEED_FILE))
     rows = [{"task_id": t.id, "reward": r} for t in tasks[:4] for r in (0.0, 0.1)]
     rows += [{"origin": tasks[4].provenance.origin, "reward": r} for r in (0.2, 0.9)]
-    log(folder / "log.jsonl", rows)
-    words = ["--tasks", SEED_FILE, "--from-trajectories", "log.jsonl", "--n", "2"]
+    (folder / "logs").mkdir()
+    log(folder / "log.jsonl" if where != "logs" else folder / "logs" / "1.jsonl", rows)
+    words = ["--tasks", SEED_FILE, "--from-trajectories", where, "--n", "2"]
     words += ["--writer", "resample", "--out", "v.jsonl", *SMALL]
     assert rods("synth", *words, monkeypatch=monkeypatch) == 0
     said = " ".join(capsys.readouterr().err.split())

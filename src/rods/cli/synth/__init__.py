@@ -300,7 +300,7 @@ def _boundary_seeds(
 
     rewards = read_rewards(log, LogFormat(task_key, reward_key))
     if log.is_dir():  # a run trains on variants of its own too
-        known = {task.id for task in tasks}
+        known = {name for task in tasks for name in (task.id, task.provenance.origin)}
         others = {row.task for row in rewards} - known
         rewards = [row for row in rewards if row.task in known]
         prompts = sum(name.startswith(PROMPT) for name in others)

@@ -99,14 +99,15 @@ def read_rewards(path: Path, reading: LogFormat = FOUND) -> list[Logged]:
 
 def groups_of(rewards: Sequence[Logged], key: Callable[[Logged], str]) -> dict[str, list[Logged]]:
     """The rows of each task's newest step, all of a task whose rows say none, by `key`."""
+    named = [(key(row), row) for row in rewards]
     newest: dict[str, int] = {}
-    for row in rewards:
+    for name, row in named:
         if row.step is not None:
-            newest[row.task] = max(row.step, newest.get(row.task, row.step))
+            newest[name] = max(row.step, newest.get(name, row.step))
     groups: dict[str, list[Logged]] = {}
-    for row in rewards:
-        if row.step is None or row.step == newest[row.task]:
-            groups.setdefault(key(row), []).append(row)
+    for name, row in named:
+        if row.step is None or row.step == newest[name]:
+            groups.setdefault(name, []).append(row)
     return groups
 
 
