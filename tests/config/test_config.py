@@ -307,6 +307,21 @@ def test_a_host_s_gaps_are_checks_of_settings() -> None:
     assert lacking(config, VERL) == ['engine.name = "hf"', "trajectories = 9"]
 
 
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [
+        ("none", []),
+        ("dapo", ["train.filtering.redraw = 8"]),
+        ("zerotir", ["train.filtering.max_perplexity = 5.0", "train.filtering.redraw = 8"]),
+    ],
+)
+def test_a_host_is_asked_for_nothing_that_the_filter_does_not_read(
+    name: str, asked: list[str]
+) -> None:
+    config = load_config("zerotir", "full", [f"train.filter={name}"])
+    assert lacking(config, VERL) == asked
+
+
 def test_engines_are_those_whose_kind_is_known() -> None:
     assert {"auto", *ENGINES_MADE} == ENGINES.keys()
     assert traits_of("mine:make").foreign and not traits_of("hf").foreign

@@ -212,6 +212,15 @@ def test_equal_copies_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert why.endswith("policy, 2 engine processes, 2 packed for the CPU's kernels")
 
 
+@pytest.mark.parametrize(
+    ("name", "copies"),
+    [("none", "policy"), ("dapo", "policy"), ("zerotir", "policy, reference (train.filtering)")],
+)
+def test_a_reference_is_counted_where_the_filter_reads_it(name: str, copies: str) -> None:
+    config = load_config("zerotir", "full", [f"train.filter={name}"])
+    assert plan_of(large(), config, True).items[0].why.endswith(f": {copies}")
+
+
 def test_updates_beside_rollouts_need_both_at_once() -> None:
     eight = 'train.local.optimizer_memory="8bit"'
     alone, beside = planned(eight), planned(eight, "rollout.schedule=pipelined")

@@ -17,6 +17,7 @@ from typing import Literal, TypeAlias
 
 from rods.config.curriculum import StaticSettings
 from rods.config.sections import Sections
+from rods.config.train import TrainSettings
 from rods.errors import ConfigError
 from rods.infra.dotted import nearest, shown
 
@@ -222,6 +223,11 @@ class HostTrainer:
     """Names of settings that it does not read, by section."""
 
 
+def limits_perplexity(train: TrainSettings) -> bool:
+    """Return true if the filter asks for perplexities under the frozen initial policy."""
+    return train.filter not in ("none", "dapo") and train.filtering.max_perplexity > 0
+
+
 def _asked(key: str, when: Callable[[Sections], bool]) -> Need:
     """Make a `Need` that names a setting with its value if `when` holds."""
     value = attrgetter(key)
@@ -259,10 +265,11 @@ NEEDS: Mapping[str, Need] = {
     "loss of inserted tokens": _asked(
         "train.mask_env_tokens", lambda c: not c.train.mask_env_tokens
     ),
-    "perplexity": _asked(
-        "train.filtering.max_perplexity", lambda c: c.train.filtering.max_perplexity > 0
+    "perplexity": _asked("train.filtering.max_perplexity", lambda c: limits_perplexity(c.train)),
+    "further draws": _asked(
+        "train.filtering.redraw",
+        lambda c: c.train.filter != "none" and c.train.filtering.redraw > 0,
     ),
-    "further draws": _asked("train.filtering.redraw", lambda c: c.train.filtering.redraw > 0),
     "filter of a critic": lambda c: (
         'train.filter with train.advantage = "gae"'
         * (c.train.filter != "none" and c.train.advantage == "gae")

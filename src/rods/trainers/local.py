@@ -25,7 +25,7 @@ from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rods.config import ModelSettings, TrainSettings
-from rods.config.checks import NO_END
+from rods.config.checks import NO_END, limits_perplexity
 from rods.engines.threads import UPDATE, use_threads
 from rods.errors import ConfigError
 from rods.reward import Score
@@ -103,7 +103,7 @@ class LocalTrainer:
             self.critic = Critic(model, settings, model_settings, seed)
         if model_settings.lora_rank:
             self._saved = with_lora(model, model_settings.lora_rank, seed)
-        elif settings.kl or self._masks_unlikely:
+        elif settings.kl or limits_perplexity(settings):
             self._reference = copy.deepcopy(model).requires_grad_(False).eval()
         if settings.local.gradient_checkpointing:
             prepare_checkpointing(model)
@@ -251,17 +251,12 @@ class LocalTrainer:
         inputs = LossInputs(*tensors, first_step=first_step)
         return objective(logprobs, entropy, inputs, self.settings)
 
-    @property
-    def _masks_unlikely(self) -> bool:
-        reads = self.filter is not None and bool(self.filter.sample_reasons)
-        return reads and self.settings.filtering.max_perplexity > 0
-
     def _compared(
         self, groups: Sequence[Group], scores: Sequence[Sequence[Score]], known: _Known
     ) -> tuple[Sequence[Sequence[Score]], list[list[float]] | None]:
         """Scores less what KL costs, and perplexities, where the settings ask for them."""
         paid = bool(self.settings.kl) and self.settings.kl_in == "reward" and self.critic is None
-        if not (paid or self._masks_unlikely):
+        if not (paid or limits_perplexity(self.settings)):
             return scores, None
         rows = [
             [to_sample(t, 0.0) if t.valid and t.ledger.generated else None for t in g.trajectories]
@@ -272,7 +267,7 @@ class LocalTrainer:
         if paid:
             scores = penalized(scores, members, self.settings.kl)
         unlikely = [[perplexity(s) for s in row] for row in members]
-        return scores, unlikely if self._masks_unlikely else None
+        return scores, unlikely if limits_perplexity(self.settings) else None
 
     def _with_references(self, samples: list[Sample], known: _Known) -> list[Sample]:
         """The samples with log-probabilities under the start; each is computed once an update."""

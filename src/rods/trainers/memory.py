@@ -16,6 +16,7 @@ from torch import nn
 from transformers import AutoModelForCausalLM, PretrainedConfig
 
 from rods.config import RunConfig, with_overrides
+from rods.config.checks import limits_perplexity
 from rods.engines.processes import processes_of
 from rods.engines.weights import PACKED
 from rods.errors import ConfigError, PolicyError
@@ -229,8 +230,7 @@ def _bytes(shape: Shape, config: RunConfig, on_gpu: bool) -> int:
 def _copies(config: RunConfig, size: int, trl: bool, processes: int) -> list[str]:
     """Name all that hold a copy of the whole model's weights, and why."""
     train, rank, copies = config.train, config.model.lora_rank, ["policy"]
-    unlikely = train.filter != "none" and train.filtering.max_perplexity > 0
-    if (train.kl or unlikely) and not rank:
+    if (train.kl or limits_perplexity(train)) and not rank:
         copies.append("reference (train.kl)" if train.kl else "reference (train.filtering)")
     if train.advantage == "gae" and not rank:
         copies.append("critic (train.advantage)")
