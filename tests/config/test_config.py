@@ -483,9 +483,12 @@ def test_full_settings_are_what_was_looked_up() -> None:
     seconds = [c.env.python_tool.seconds for c in (zerotir, torl, retool)]
     assert seconds == [20.0, 20.0, 30.0] and retool.env.python_tool.memory_mb == 1024
     assert (torl.evaluation.samples, retool.evaluation.samples) == (0, 32)
+    clips = [(c.train.dual_clip, c.train.minibatch) for c in (zerotir, torl, retool)]
+    assert clips == [(3.0, 0), (0.0, 0), (10.0, 512)], "ToRL's framework had no dual clip yet"
     for name, kind in (("otc_ppo", "reward"), ("otc_grpo", "loss")):
         train = load_config(name, "full").train
         assert (train.kl, train.kl_in, train.entropy, train.clip_high) == (1e-3, kind, 1e-3, 0.2)
+        assert (train.dual_clip, train.minibatch) == (0.0, 256)
 
 
 def test_zerotir_s_full_setting_is_its_code_s() -> None:

@@ -121,6 +121,10 @@ def test_the_recipe_has_the_papers_runs() -> None:
     assert (seven.train.advantage, fourteen.train.advantage) == ("grpo", "gae")
     assert (fourteen.train.gae.critic_lr, fourteen.train.clip_high) == (1e-5, 0.28)
     assert {c.train.kl for c in (seven, eight, fourteen)} == {1e-3}
+    lengths = [(c.rollout.step_tokens, c.rollout.context_tokens) for c in (seven, eight, fourteen)]
+    assert lengths == [(1536, 31232 + 1536)] * 2 + [(3072, 31744 + 3072)]
+    assert {c.train.dual_clip for c in (seven, eight, fourteen)} == {3.0}
+    assert fourteen.train.gae.value_clip == 0.5 and seven.stages[0].epochs == 100
     planted = load_config("skyrl_v0", "planted")
     assert not (planted.env.tasks or planted.evaluation.files) and planted.env.held_out == 0.25
 
