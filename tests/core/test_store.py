@@ -55,7 +55,7 @@ def test_new_run_dirs_never_meet(tmp_path):
         new_run_dir(tmp_path / "deep" / "er", "mine")
 
 
-def test_manifest_says_what_ran_and_names_no_folder(tmp_path):
+def test_manifest_says_what_ran_and_names_no_folder_and_no_login(tmp_path):
     path = new_run_dir(tmp_path, "x")
     command = [
         "/home/me/env/bin/rods",
@@ -63,12 +63,16 @@ def test_manifest_says_what_ran_and_names_no_folder(tmp_path):
         "--model",
         "/data/qwen",
         "env.bfcl.wheel=/data/x.whl",
+        "--writer-url=http://me:pw@host/v1",
     ]
     run = RunDirectory.create(
         path, RunConfig(seed=5), seeds={"evaluation": 9}, split_hash="ab", command=command
     )
     saved = json.loads((path / "manifest.json").read_text())
-    assert saved["command"] == "rods train --model qwen env.bfcl.wheel=x.whl"
+    assert (
+        saved["command"]
+        == "rods train --model qwen env.bfcl.wheel=x.whl --writer-url=http://***@host/v1"
+    )
     assert saved["seeds"] == {"seed": 5, "evaluation": 9}
     assert saved["rods"] == rods.__version__ and saved["versions"]["torch"]
     assert (saved["split_hash"], saved["digest"]) == ("ab", RunConfig(seed=5).digest())

@@ -22,7 +22,7 @@ from report_runs import ATTACK, signal, trajectory, write_run, write_trajectorie
 from rods.errors import StoreError
 from rods.evaluation.stats import Interval, paired_difference
 from rods.evaluation.suites import Accuracy, SuiteRow
-from rods.report.build import build_report, forests, interval, span, uses
+from rods.report.build import build_report, details, forests, interval, span, uses
 from rods.report.compare import compare_runs
 from rods.report.heldout import (
     WRITERS_NOTE,
@@ -1035,3 +1035,9 @@ def test_the_held_out_curve_has_a_point_for_each_evaluation(tmp_path: Path) -> N
 def test_every_reason_of_a_rejection_has_words() -> None:
     gates = {*GATES, *QUESTION_GATES, *SEED_GATES, "retold", "templates"}
     assert not {*map(str, ErrorClass), *gates} - reasons().keys()
+
+
+def test_settings_of_a_page_show_no_login() -> None:
+    address = {"url": "http://me:pw@host:8000/v1", "model": "a@b"}
+    shown = {"engine.url": "http://***@host:8000/v1", "engine.model": "a@b"}
+    assert details({"engine": address}) == shown

@@ -14,6 +14,7 @@ from pathlib import Path
 from rods.infra.install import installed
 from rods.types import Json
 
+LOGIN = re.compile(r"(?<=://)[^/@\s]+@")  # of an address, which no page or card may show
 LIBRARIES = ("torch", "transformers", "tokenizers")  # whose versions decide what a run does
 
 
@@ -61,7 +62,7 @@ def _counts(path: Path) -> dict[str, int]:
 
 
 def origin(command: Sequence[str] | None = None) -> dict[str, Json]:
-    """Versions, machine and `command`, by default this process's. Folders are cut from it."""
+    """Versions, machine and `command`, by default this process's, without folders and logins."""
     words = sys.argv if command is None else command
     # Absolute paths state where a machine keeps things; their last part is enough.
     shown = [re.sub(r"(?s)(?<![^=])[/~].*", lambda m: Path(m[0]).name, word) for word in words]
@@ -70,7 +71,7 @@ def origin(command: Sequence[str] | None = None) -> dict[str, Json]:
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "started": now(),
-        "command": " ".join(shown),
+        "command": LOGIN.sub("***@", " ".join(shown)),
     }
 
 

@@ -21,13 +21,13 @@ from typing import Any, NamedTuple, cast
 from rods.config import RunConfig
 from rods.errors import ConfigError
 from rods.infra.dotted import not_among
+from rods.infra.host import LOGIN
 from rods.infra.install import needed
 from rods.integrations import TrackSettings
 from rods.store import RunDirectory
 from rods.types import Json
 
 _SECRET = re.compile(r"key|token|secret|password", re.I)
-_LOGIN = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 def shown(config: RunConfig) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def shown(config: RunConfig) -> dict[str, Any]:
         if isinstance(value, dict):
             return {k: safe(k, v) for k, v in value.items()}
         if isinstance(value, str):
-            return "***" if value and _SECRET.search(name) else _LOGIN.sub("***@", value)
+            return "***" if value and _SECRET.search(name) else LOGIN.sub("***@", value)
         return value
 
     return {name: safe(name, value) for name, value in config.model_dump(mode="json").items()}
