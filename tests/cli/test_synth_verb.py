@@ -563,6 +563,17 @@ SERVER = ("--writer-url", "http://localhost:1/v1")
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("verb", ["trl", "verl"])
+def test_a_writer_that_is_named_works_alone_inside_other_trainers(
+    verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--profile", "small", "--synthesis.writer", "llm", "--synthesis.llm.url", SERVER[1]]
+    assert rods(verb, "--dry-run", "--json", *words, monkeypatch=monkeypatch) == 0
+    shown = json.loads(capsys.readouterr().out)["settings"]["synthesis"]
+    assert (shown["resample"]["share"], shown["drain_seconds"]) == (0.0, 0.0)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "share", "waits"),
     [

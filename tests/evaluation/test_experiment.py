@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 import forked
 from report_runs import write_run
 from rods.cli import experiment as verb
+from rods.cli.common import writer_overrides
 from rods.cli.main import app
 from rods.cli.synth import _sources
 from rods.config import RunConfig, load_config
@@ -225,6 +226,18 @@ def test_a_dry_run_shows_variants_that_are_made_before(
     assert fixed["settings"][-1] == "static_variants=5" and "static" not in rods["settings"][-1]
     assert program(*words, "--seed", "3", monkeypatch=monkeypatch) == 2
     assert "--seeds 0,1" in capsys.readouterr().err
+
+
+def test_a_run_has_the_settings_that_its_arm_states(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A writer that is named works alone; otherwise no finished run would be the arm's."""
+    (tmp_path / "small.toml").write_text(f'{FILE}synthesis.writer = "resample"\n')
+    words = [str(tmp_path / "small.toml"), "--dry-run", "--json", "--out", str(tmp_path / "runs")]
+    assert program("experiment", *words, monkeypatch=monkeypatch) == 0
+    rods = json.loads(capsys.readouterr().out)[1]["settings"]
+    trained = writer_overrides([f"--{text}" for text in rods])
+    assert load_config("rods", "small", trained) == load_config("rods", "small", rods)
 
 
 LONG = "import pathlib, sys, time; pathlib.Path(sys.argv[1]).touch(); time.sleep(300)"

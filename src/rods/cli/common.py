@@ -283,14 +283,15 @@ def overrides_of(args: Sequence[str], verb: str) -> list[str]:
 def writer_overrides(
     args: Sequence[str], writer: str = "", url: str = "", model: str = ""
 ) -> list[str]:
-    """Return all overrides of a command line, `--writer` and its server included.
-
-    A named writer works without the profile's share of `resample`, and an epoch's start does not
-    wait for a server.
-    """
+    """Return all overrides of a command line, `--writer` and its server included."""
     server = {"synthesis.llm.url": url, "synthesis.llm.model": model}
     found = overrides(args)
-    found += given({"synthesis.writer": writer, **server}, found)
+    return with_writer([*found, *given({"synthesis.writer": writer, **server}, found)])
+
+
+def with_writer(asked: Sequence[str]) -> list[str]:
+    """Return overrides; a writer that they name works alone, and no epoch waits for a server."""
+    found = [*asked]
     values = {k.strip(): v.strip(" \"'") for k, _, v in (text.partition("=") for text in found)}
     named = values.get("synthesis.writer")
     if named and "synthesis.resample.share" not in values:

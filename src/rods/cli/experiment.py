@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import replace
 from pathlib import Path
 from subprocess import Popen
 from typing import Annotated, NoReturn
@@ -16,7 +17,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from rods.cli.common import AsJson, numbers, overrides, print_results, say
+from rods.cli.common import AsJson, numbers, overrides, print_results, say, with_writer
 from rods.cli.report import compared
 from rods.cli.synth import queue_of
 from rods.config.checks import require
@@ -59,6 +60,9 @@ def experiment(
     chosen_seeds = numbers(seeds, "--seeds", int, "0,1,2")
     chosen = [arm for part in arms.split(",") if (arm := part.strip())]
     grid = load_grid(file, chosen_seeds, chosen, overrides(context.args), baseline)
+    # A run is made by `rods train`, which reads an arm's settings as a command line.
+    made = (arm._replace(overrides=(*with_writer(arm.overrides),)) for arm in grid.arms)
+    grid = replace(grid, arms=tuple(made))
     where = Path(folder or f"runs/{grid.name}")
     if dry_run:
         print_results(*_planned(grid, where))

@@ -58,7 +58,7 @@ def trl(
     saved = _saved(folder)
     if resume or not dry_run:
         require_meant(folder, resume is not None, bool(saved))
-    asked = common.overrides(context.args, model, dialect)
+    asked = common.with_writer(common.overrides(context.args, model, dialect))
     words = [text.removeprefix(OWN) for text in asked if text.startswith(OWN)]
     ours = [text for text in asked if not text.startswith(OWN)]
     made = started(folder, bool(resume), Start(recipe, profile, ours), words, drift, FREE)

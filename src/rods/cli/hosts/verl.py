@@ -44,7 +44,7 @@ def verl(
     folder = str(common.resumed(target, resume, drift) or "runs/verl")
     theirs = [word for word in context.args if not word.startswith("--")]
     ours = [word for word in context.args if word.startswith("--")]
-    asked = common.overrides(ours, model, dialect)
+    asked = common.with_writer(common.overrides(ours, model, dialect))
     for key in (word.partition("=")[0] for word in asked):
         if key.partition(".")[0] not in {*RunConfig.model_fields, *RunConfig.sections()}:
             raise ConfigError(f"{no_setting(key)} Keys of verl have no dashes: {key}=VALUE.")
