@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from calls_cases import TAGS, Call, draw, says, single, tool_n1, toolrl
-from rods.assemble.refusals import require_named
+from rods.assemble.refusals import require_named, startable
 from rods.config import load_config
 from rods.errors import ConfigError, RewardError
 from rods.recipes.toolrl.reward import ranges
@@ -373,6 +373,16 @@ def test_constants_that_a_reward_has_not_are_refused(wanted: str, message: str) 
     with pytest.raises(ConfigError) as error:
         require_named(load_config("toolrl", "small", wanted.split()))
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "unread"), [("toolrl.grain=coarse", True), ("torl.finished=true", False)]
+)
+def test_constants_of_a_reward_that_no_stage_has_are_noted(
+    wanted: str, unread: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    startable(load_config("torl", "small", [f"rewards.{wanted}"]))
+    assert ("rewards.toolrl has no effect" in caplog.text) is unread
 
 
 # -- what cannot be scored -----------------------------------------------------------------------

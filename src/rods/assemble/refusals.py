@@ -24,7 +24,7 @@ from rods.envs.originals import require_splits
 from rods.errors import ConfigError, PolicyError, TaskError
 from rods.integrations import TrackSettings
 from rods.integrations.trackers import packages_of
-from rods.rewards import get_reward, require_tables, reward_of
+from rods.rewards import belongs, get_reward, require_tables, reward_of
 from rods.rewards.filters import filter_of
 from rods.rewards.single_step import SingleStepReward, wanted_of
 from rods.synthesis.chat import LlmWriterSettings, split_address
@@ -41,6 +41,10 @@ def startable(config: RunConfig, evaluates: bool = True) -> Splits:
     for an empty split. `evaluates`: a held-out split is needed. Nothing of it imports torch.
     """
     require_named(config)
+    for table in config.rewards:  # a recipe may have it for a reward that the command line replaced
+        if not any(belongs(table, stage.reward) for stage in config.stages):
+            note = f"rewards.{table} has no effect: no stage has this reward"
+            logging.getLogger(__name__).warning(note)
     environment = make_environment(config.env.name, config.env.arguments)
     splits = splits_of(config, environment)
     require_splits(splits.train, splits.held_out, config.env, evaluates)

@@ -83,7 +83,8 @@ def _made(name: str, found: object, constants: Constants) -> Any:
     return kind(**checked)
 
 
-def _belongs(table: str, name: str) -> bool:
+def belongs(table: str, name: str) -> bool:
+    """True if the constants of a table are those of the reward with this name."""
     return name == table or name.startswith(f"{table}_")
 
 
@@ -102,7 +103,7 @@ def require_tables(given: Mapping[str, Constants]) -> None:
     """Raise `ConfigError` where no reward has a name that begins with one of the words."""
     words = sorted({word for name in REWARDS for word in (name, name.rpartition("_")[0]) if word})
     for table in given:
-        if ":" not in table and not any(_belongs(table, name) for name in REWARDS):
+        if ":" not in table and not any(belongs(table, name) for name in REWARDS):
             raise ConfigError(
                 f"rewards.{table}: no reward has such a name.{nearest(table, words)} Name one of "
                 f"{', '.join(REWARDS)}, or the word that it begins with."
@@ -111,6 +112,6 @@ def require_tables(given: Mapping[str, Constants]) -> None:
 
 def reward_of(name: str, given: Mapping[str, Constants], setting: str = STAGE) -> Reward:
     """Make a reward with the constants of its tables, the longer name last; see `get_reward`."""
-    tables = sorted((table for table in given if _belongs(table, name)), key=len)
+    tables = sorted((table for table in given if belongs(table, name)), key=len)
     own = {key: value for table in tables for key, value in given[table].items()}
     return get_reward(name, own, setting)
