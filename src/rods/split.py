@@ -69,6 +69,16 @@ def split(
     return Split(train, held_out, hashlib.sha256(text.encode()).hexdigest()[:16])
 
 
+def of_held_out(
+    tasks: Sequence[Task], train: Sequence[Task], held_out: Sequence[Task]
+) -> list[Task]:
+    """Tasks that are, or were made of, held-out ones, or of scenarios that only these have."""
+    theirs, ours = ({task.provenance.scenario for task in side} for side in (held_out, train))
+    out = (theirs - ours) | {task.id for task in held_out}
+    named = ((t, t.provenance) for t in tasks)
+    return [t for t, p in named if out & {t.id, *p.ancestors, p.scenario, *p.scenarios}]
+
+
 def untrained_tools(train: Sequence[Task], held_out: Sequence[Task], faults: bool = False) -> str:
     """A sentence that names the tools that only held-out tasks call; "" if there are none.
 

@@ -433,10 +433,32 @@ def test_a_fixed_pool_holds_variants_made_before_but_none_of_held_out_scenarios(
     assert [*splits_of(questions(*fixed)).originals] == [*sides.originals, made[0]]
     with pytest.raises(ConfigError, match=r"static\.variants.*holds out.*env\.held_out"):
         splits_of(questions(fixed[0], f"static.variants=[{json.dumps(str(theirs))}]"))
+    # One turn of a held-out scenario, or a held-out ancestor, is enough.
+    beside = (sides.train[-1].provenance.scenario, sides.held_out[0].provenance.scenario)
+    for changed in ({"scenarios": beside}, {"ancestors": (sides.held_out[0].id,)}):
+        foreign = replace(made[0], provenance=replace(made[0].provenance, **changed))
+        write_tasks(theirs, [foreign])
+        with pytest.raises(ConfigError, match=r"static\.variants.*holds out"):
+            splits_of(questions(fixed[0], f"static.variants=[{json.dumps(str(theirs))}]"))
     # `rods synth` keeps away from held-out questions, whatever seeds it is given.
     assert _sources(questions(), ours, None, stages=False)[1].held_out == sides.held_out
     with pytest.raises(ConfigError, match="fixed pool"):
         questions(fixed[1])
+
+
+def test_a_fixed_pool_of_the_papers_split_holds_variants_made_before(tmp_path: Path) -> None:
+    """Its scenarios are in both splits; every variant was refused as held out."""
+    from rods.assemble.tasks import splits_of
+
+    papers = ["env.bfcl.split=paper", "curriculum=static"]
+    sides = splits_of(load_config("rods", "small", papers))
+    seed = sides.train[0]
+    origin = replace(seed.provenance, ancestors=(seed.id,), recipe="resample:rename")
+    made = replace(seed, turns=seed.turns[:1], provenance=origin)
+    assert origin.scenario in {task.provenance.scenario for task in sides.held_out}
+    write_tasks(tmp_path / "made.jsonl", [made])
+    papers.append(f"static.variants=[{json.dumps(str(tmp_path / 'made.jsonl'))}]")
+    assert splits_of(load_config("rods", "small", papers)).originals[-1] == made
 
 
 TINY = """

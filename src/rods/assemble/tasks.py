@@ -26,6 +26,7 @@ from rods.infra.text import json_text
 from rods.policies.ground_truth import DemonstrationPlan, Demonstrations
 from rods.registry import LOADING, name_of_file
 from rods.rollout.template import ChatTemplate
+from rods.split import of_held_out
 from rods.task import Task, write_tasks
 from rods.writers.assembly import make_pipeline
 from rods.writers.resample import ResampleSettings
@@ -115,11 +116,10 @@ def splits_of(config: RunConfig, environment: Environment | None = None) -> Spli
     originals = stratified(train, config.env.train_tasks, config.seed)
     if config.static.variants:
         variants = tasks_of_files(config.env, config.static.variants, "static.variants")
-        theirs = {task.provenance.scenario for task in held_out}
-        if wrong := next((t for t in variants if t.provenance.scenario in theirs), None):
+        if wrong := of_held_out(variants, train, held_out):
             raise ConfigError(
-                f"static.variants: task {wrong.id} is of scenario {wrong.provenance.scenario}, "
-                "which this run holds out. Make the variants again with the run's own recipe and "
+                f"static.variants: task {wrong[0].id} ({wrong[0].provenance.origin}) is made "
+                "of what this run holds out. Make the variants again with the run's own recipe and "
                 "env.held_out: `rods synth`."
             )
         originals = [*originals, *variants]

@@ -14,6 +14,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 
 from rods.errors import SynthesisError, TaskError
+from rods.split import of_held_out
 from rods.synthesis.gates.overlap import Neighbors, prints
 from rods.synthesis.pipeline import Statistics
 from rods.synthesis.worker.client import SynthesisWorker
@@ -39,9 +40,8 @@ def not_held_out(
     Raises:
         TaskError: all of them are held out.
     """
-    theirs = {task.provenance.scenario for task in held_out}
-    theirs -= {task.provenance.scenario for task in training}
-    free = [task for task in seeds if task.provenance.scenario not in theirs]
+    out = {*of_held_out(seeds, training, held_out)}
+    free = [task for task in seeds if task not in out]
     if seeds and not free:
         raise TaskError(
             f"all {len(seeds)} seeds are of held-out scenarios (first: task {seeds[0].id}, "
