@@ -109,6 +109,17 @@ def test_stage_pools_and_categories():
         start(buffer, 3)
 
 
+def test_the_share_is_of_the_tasks_that_the_stage_draws():
+    """Active variants of other categories, which it does not draw, let none in."""
+    buffer = make(inject=0.5)
+    offer(buffer, 4, seed=original(1, "miss_func"))
+    start(buffer, 0)
+    assert start(buffer, 1).injected == 4
+    pool = [t.id for t in originals(10) if t.category == "base"]
+    offer(buffer, 4)
+    assert start(buffer, 2, originals=pool, categories=("base",)).injected == 1, "a half of 3"
+
+
 def test_an_epoch_without_expansion_draws_no_variant():
     buffer = make(inject=1.0)
     offer(buffer, 3)

@@ -86,6 +86,21 @@ def test_no_more_variants_wait_than_two_epochs_can_inject() -> None:
     assert curriculum.metrics()["backlog_filtered"] == 8
 
 
+def test_variants_that_no_later_stage_takes_leave_room_for_its_own() -> None:
+    """What the stage before left filled the backlog, and this one never had a variant."""
+    stages = [
+        {"name": "all", "epochs": 1, "expand": True},
+        {"name": "base", "epochs": 2, "categories": ["base"], "expand": True},
+    ]
+    more = {"replay": {"inject": 0.2}, "boundary": {"seeds": 16, "cooldown_epochs": 0}}
+    curriculum = curriculum_of(40, stages=stages, synthesis={"variants_per_seed": 1}, **more)
+    while not curriculum.done:
+        observe(curriculum, 1)
+    pool = curriculum.buffer.pool
+    assert len(pool.variants("pending", ["base"])) < pool.count("pending"), "some are left"
+    assert curriculum.counts[1]["seed_emitted"] > 0
+
+
 def test_a_cycle_that_was_due_at_a_checkpoint_is_made_after_a_resume() -> None:
     curriculum = curriculum_of(8)
     leases = curriculum.draw(8)

@@ -111,7 +111,11 @@ class ReplayBuffer:
         base = self.pool.originals(originals)
         injected = deferred = 0
         if expand:
-            injected, deferred = self._inject(epoch, len(base), categories)
+            ready = self.pool.ready(epoch, categories)
+            chosen = ready[: self.injectable(len(base), categories)]
+            for task_id in chosen:
+                self.pool.enter(task_id, epoch)
+            injected, deferred = len(chosen), len(ready) - len(chosen)
         for task_id in self.pool.lowest(self.pool.count("active") - self._settings.cap):
             self._retire(task_id, "pruned")
         order = self._draw_order(epoch, base, categories, expand)
@@ -125,17 +129,10 @@ class ReplayBuffer:
         )
         return self.reports[-1]
 
-    def injectable(self, originals: int) -> int:
-        """Variants that may enter at an epoch's start, for so many original tasks in the stage."""
-        share = _floor(self._settings.inject * (originals + self.pool.count("active")))
-        return min(share, self._settings.cap)
-
-    def _inject(self, epoch: int, originals: int, categories: Collection[str]) -> tuple[int, int]:
-        ready = self.pool.ready(epoch, categories)
-        chosen = ready[: self.injectable(originals)]
-        for task_id in chosen:
-            self.pool.enter(task_id, epoch)
-        return len(chosen), len(ready) - len(chosen)
+    def injectable(self, originals: int, categories: Collection[str] = ()) -> int:
+        """Variants that may enter at an epoch's start of a stage with so many original tasks."""
+        active = len(self.pool.variants("active", categories))
+        return min(_floor(self._settings.inject * (originals + active)), self._settings.cap)
 
     def _draw_order(
         self, epoch: int, originals: Sequence[str], categories: Collection[str], expand: bool

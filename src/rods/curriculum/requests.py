@@ -151,9 +151,13 @@ class SynthesisRequests:
     @property
     def most_seeds(self) -> int:
         """Seed tasks that a cycle may choose now, until `boundary.seeds` or the backlog is full."""
-        entering = self._buffer.injectable(len(self._stages.originals(self._buffer.epoch)))
+        epoch, pool = self._buffer.epoch, self._buffer.pool
+        names = self._stages.at(epoch).categories  # variants of others wait for another stage
+        entering = self._buffer.injectable(len(self._stages.originals(epoch)), names)
         most = math.floor(BACKLOG * entering)
-        waiting = self._buffer.pool.count("pending") + sum(r.n for r in self.open.values())
+        made = [(pool.task(r.seed_id).category, r.n) for r in self.open.values()]
+        waiting = sum(n for category, n in made if not names or category in names)
+        waiting += len(pool.variants("pending", names))
         room = max(0, most - waiting) // self._config.synthesis.variants_per_seed
         return min(self._config.boundary.seeds, room)
 
