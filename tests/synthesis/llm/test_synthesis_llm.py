@@ -31,7 +31,7 @@ from rods.synthesis.planned import CallRequest, OpenArgument, PlannedTurn, TurnT
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.trace import all_tools
 from rods.task import Task
-from rods.types import Json, ToolCall, ToolSpec
+from rods.types import Json, ToolCall, ToolSpec, Value
 from rods.writers import make_writer
 from scripted_chat import Chat, Reply
 from synthesis_cases import ENVIRONMENT, graph_writer, keeper, named, sides
@@ -236,6 +236,7 @@ def turn_of(**arguments: Any) -> PlannedTurn:
         ("Please book seat B12.", "does not say the price"),
         ("Please book seat B12 for 40 dollars on row 77.", "says 77"),
         ("Use bookSeat for B12 at 40.", "names bookSeat"),
+        ("Please book seat B12 for 40 dollars, on floor -7.", "says -7"),
     ],
 )
 def test_messages_are_checked_against_their_calls(text: str, wrong: str) -> None:
@@ -243,14 +244,32 @@ def test_messages_are_checked_against_their_calls(text: str, wrong: str) -> None
     assert (not found) if not wrong else any(wrong in fault for fault in found), found
 
 
-def test_what_is_left_open_stays_open() -> None:
-    turn = PlannedTurn(
-        turn_of(seat="B12", price=40).requests, "Hall", left_open=OpenArgument(0, "seat")
-    )
-    assert not faults(turn, TurnTexts("Please book a seat for 40.", "Take B12."), [])
-    assert faults(turn, TurnTexts("Please book B12 for 40.", "Take B12."), [])
-    assert faults(turn, TurnTexts("Please book a seat for 40.", "Any."), [])
-    assert leaked("use bookSeat", turn) == ["bookSeat"]
+def test_a_number_below_zero_is_said_with_its_sign() -> None:
+    assert not faults(turn_of(degrees=-5), TurnTexts("Cool it to -5 degrees."), [])
+    assert faults(turn_of(degrees=-5), TurnTexts("Heat it to 5 degrees."), [])
+
+
+def opened(name: str, **arguments: Any) -> PlannedTurn:
+    return PlannedTurn(turn_of(**arguments).requests, "Hall", left_open=OpenArgument(0, name))
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "answer", "wrong"),
+    [
+        ("B12", "Please book a seat.", "Take B12.", ""),
+        ("B12", "Please book B12.", "Take B12.", "must be left open"),
+        ("B12", "Please book a seat.", "Any.", "does not say"),
+        (1500.0, "Please book a seat.", "For 1,500 dollars.", ""),
+        (1500.0, "Please book a seat for 1500 dollars.", "For 1500.0 dollars.", "left open"),
+        (1500, "Please book a seat for 1,500 dollars.", "For 1500 dollars.", "left open"),
+        (2, "Please book a seat in row R2.", "For 2 dollars.", ""),
+        (2, "Please book a seat for two dollars.", "For 2 dollars.", "left open"),
+    ],
+)
+def test_what_is_left_open_stays_open(value: Value, text: str, answer: str, wrong: str) -> None:
+    found = faults(opened("open", open=value, row="R2"), TurnTexts(text, answer), [TurnTexts("R2")])
+    assert (not found) if not wrong else any(wrong in fault for fault in found), found
+    assert leaked("use bookSeat", turn_of(seat="B12")) == ["bookSeat"]
 
 
 def verdict(**changes: Any) -> str:

@@ -15,10 +15,10 @@ from rods.synthesis.llm.plan import Chat
 from rods.synthesis.llm.prompting import Pointer, References, pointers, render, schema, summary
 from rods.synthesis.planned import CallRequest, PlannedTurn, TurnTexts
 from rods.synthesis.rejection import ErrorClass, Rejection
-from rods.synthesis.structure.sources import numbers_in, numbers_taken
+from rods.synthesis.structure.sources import Shown, numbers_in, numbers_taken
 from rods.synthesis.structure.trace import leaves
 from rods.synthesis.structure.words import noun
-from rods.types import ToolSpec
+from rods.types import ToolSpec, Value
 
 WRITES = 3
 """Requests until a message passes its checks."""
@@ -109,16 +109,23 @@ def faults(turn: PlannedTurn, words: TurnTexts, before: Sequence[TurnTexts]) -> 
     values = " ".join(str(request.call) for request in turn.requests)
     allowed |= numbers_in(" ".join(s.text + " " + s.answer for s in before))
     allowed |= {float(n) for n in re.findall(r"\d+(?:\.\d+)?", values)}
-    extra = sorted(n for n in numbers_in(words.text) - allowed if n > len(turn.requests))
+    extra = sorted(n for n in numbers_in(words.text) - allowed if abs(n) > len(turn.requests))
     found += [f"it says {n:g}, which no call needs" for n in extra]
     if turn.left_open is not None:
         index, name = turn.left_open
-        value = str(turn.requests[index].call.arguments[name])
-        if value.lower() in words.text.lower():
+        value = turn.requests[index].call.arguments[name]
+        if _says(words.text, value):
             found.append(f"it says {value!r}, which must be left open")
-        if value.lower() not in words.answer.lower():
+        if not _says(words.answer, value):
             found.append(f"the answer does not say {value!r}")
     return found
+
+
+def _says(text: str, value: Value) -> bool:
+    """Tell whether a text says a value as the gates read it: 1,500 and `two` are numbers."""
+    shown = Shown(words=True)
+    shown.hear(text)
+    return any(shown.turn_with(leaf.value) is not None for leaf in leaves(value))
 
 
 def _unsaid(value: object, observed: str) -> list[object]:

@@ -14,10 +14,8 @@ from rods.synthesis.structure.trace import Path, Scalar, TraceStep, by_identity,
 from rods.task import Task
 from rods.types import ToolCall, ToolSpec
 
-NUMBER = re.compile(
-    r"(?<![\w.])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\w|\.\d)|(?<![\w.])\d+(?:\.\d+)?(?!\w|\.\d)"
-)
-"""A number that stands alone in a text, with or without commas for thousands."""
+NUMBER = re.compile(r"(?:(?<![\w.)-])-)?(?<![\w.])(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?!\w|\.\d)")
+"""A number that stands alone in a text, with or without a sign and commas for thousands."""
 _words = "two three four five six seven eight nine ten eleven twelve"
 WORD_OF: Mapping[float, str] = dict(enumerate(_words.split(), start=2))
 NUMBER_WORDS = {word: int(n) for n, word in WORD_OF.items()} | {"dozen": 12}
