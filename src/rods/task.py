@@ -125,6 +125,11 @@ class Task:
         """Calls of the ground truth, in order."""
         return [call for turn in self.turns for call in turn.ground_truth]
 
+    def given_back(self, index: int) -> list[str]:
+        """Tools that a turn offers and the one before withheld, sorted."""
+        before = self.turns[index - 1].withheld if index else ()
+        return sorted({*before} - {*self.turns[index].withheld})
+
     @property
     def is_original(self) -> bool:
         """True if it was made from no other task: by a person, or from nothing."""

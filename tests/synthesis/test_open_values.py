@@ -1,18 +1,29 @@
-"""A value is left open only where no other one of its kind can be taken for it."""
+"""Deliberate gaps: which values are left open, and which functions are missing until when."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from rods.synthesis.planned import CallRequest, OpenArgument, PlannedTurn, missing_value
+from rods.synthesis.base import Unit
+from rods.synthesis.planned import (
+    CallRequest,
+    OpenArgument,
+    PlannedTurn,
+    TurnTexts,
+    assemble,
+    missing_value,
+    with_gap,
+)
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.structure.domains import domains_of
 from rods.types import ToolCall, ToolSpec
 from synthesis_cases import ENVIRONMENT
+from worlds import notes_task
 
 
 def call(tool: str, **arguments: Any) -> ToolCall:
@@ -72,3 +83,33 @@ def test_a_kind_has_several_names() -> None:
         turn(look, watch), [], lambda tool, _: tool == "add_to_watchlist", kind_of, random.Random(1)
     )
     assert isinstance(made, Rejection)
+
+
+def test_two_functions_are_missing_until_each_is_given_back() -> None:
+    """The gap of the second one offered the first one, and to call it there was wrong."""
+    planned = [replace(turn(request(tool, text="a")), withheld=tool) for tool in ("note", "divide")]
+    turns = assemble([turn(COMMENT), *planned], [TurnTexts(str(n)) for n in range(3)])
+    assert [(len(t.ground_truth), t.withheld) for t in turns] == [
+        (1, ("note", "divide")),
+        (0, ("note", "divide")),
+        (1, ("divide",)),
+        (0, ("divide",)),
+        (1, ()),
+    ]
+
+
+def test_a_gap_is_of_what_the_turn_behind_it_brings() -> None:
+    """A value is missing, although another function is not there yet."""
+    task = notes_task(
+        [("Comment.", []), ("Say x.", [call("note", text="x")]), ("And?", []), ("", [])],
+        {0: ("total",), 1: ("total",), 2: ("total",)},
+    )
+    kinds = [
+        with_gap(
+            task, Unit(first, first + 1, frozenset(), frozenset()), turn(COMMENT), [],
+            lambda *_: True, lambda *_: "", random.Random(1),
+        )
+        for first in (0, 2)
+    ]  # fmt: skip
+    made = [(m.withheld, m.left_open is not None) for m in kinds if isinstance(m, PlannedTurn)]
+    assert made == [("", True), ("comment", False)]

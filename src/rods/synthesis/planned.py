@@ -125,11 +125,11 @@ def with_gap(
 ) -> PlannedTurn | Rejection:
     """The turn with the gap that a unit of a task has, or why it cannot have it.
 
-    A function is missing where the unit's first turn withholds tools, else a value.
+    A function is missing where the unit's last turn gives tools back, else a value.
     """
     if unit.first == unit.last:
         return turn
-    if task.turns[unit.first].withheld:
+    if task.given_back(unit.last):
         return missing_function(turn, earlier, rng)
     return missing_value(turn, earlier, may_blur, kind_of, rng)
 
@@ -210,9 +210,9 @@ def assemble(planned: Sequence[PlannedTurn], texts: Sequence[TurnTexts]) -> tupl
     for turn, words in zip(planned, texts, strict=True):
         calls = tuple(request.call for request in turn.requests)
         if turn.withheld:
-            withheld = (turn.withheld,)
-            turns = [dataclasses.replace(t, withheld=withheld) for t in turns]
-            turns += [Turn(words.text, (), withheld), Turn("", calls)]
+            # It was missing from the start, beside what earlier turns lacked.
+            turns = [dataclasses.replace(t, withheld=(*t.withheld, turn.withheld)) for t in turns]
+            turns += [Turn(words.text, (), (turn.withheld,)), Turn("", calls)]
         elif turn.left_open is not None:
             turns += [Turn(words.text, ()), Turn(words.answer, calls)]
         else:

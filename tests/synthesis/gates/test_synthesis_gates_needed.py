@@ -9,16 +9,19 @@ import pytest
 from rods.synthesis.gates.case import Case, Facts
 from rods.synthesis.gates.overlap import Corpus, Neighbors, look_of, prints
 from rods.synthesis.gates.structure import (
+    arguments_can_be_found,
+    calls_are_offered,
     changes,
     gaps,
+    gaps_are_real,
     idle,
-    is_new,
     opens,
+    structure_holds,
     superfluous,
     withheld_is_needed,
 )
-from rods.synthesis.gates.text import is_diverse
-from rods.task import MISS_FUNC, Task, Turn
+from rods.synthesis.gates.text import is_diverse, is_new
+from rods.task import MISS_FUNC, MISS_PARAM, Task, Turn
 from rods.types import ToolCall
 from synthesis_cases import (
     ENVIRONMENT,
@@ -154,6 +157,94 @@ def test_a_variant_may_repeat_no_other_seed_either() -> None:
     )
     copy = dataclasses.replace(other, provenance=variant.provenance)
     assert "repeats a seed" in str(is_new(keeper().case(seed, copy)))
+
+
+def noted(seed: Task, variant: Task) -> Case:
+    theirs, mine = (Facts(NotesEnvironment(), task) for task in (seed, variant))
+    return Case(theirs, mine, [theirs], Corpus((), ()), pool=Neighbors())
+
+
+def test_a_variant_may_not_repeat_its_seed_where_that_is_a_variant_itself() -> None:
+    """Such a seed is not among the training tasks, and its copy was new."""
+    assert "repeats a seed" in str(is_new(noted(opening(), opening())))
+    assert is_new(noted(opening(), opening("Close box R-7, Bob is on his way.", "R-7"))) is None
+
+
+def lacking(*kinds: str, category: str = MISS_FUNC) -> Task:
+    """A task with a gap for each kind: a function or a value (`x`), or neither, is missing."""
+    turns: list[tuple[str, list[ToolCall]]] = []
+    withheld: dict[int, tuple[str, ...]] = {}
+    for number, kind in enumerate(kinds):
+        call = ToolCall("note", {"text": "x7"}) if kind == "x" else ToolCall("read")
+        if kind == "function":
+            withheld |= dict.fromkeys(range(2 * number + 1), ("read",))
+        turns += [("Do it.", []), ("" if kind == "function" else f"It is {kind}7.", [call])]
+    return notes_task(turns, withheld, category=category)
+
+
+@pytest.mark.parametrize(
+    ("seed", "variant", "holds"),
+    [
+        (("function",), ("function",), True),
+        (("function",), ("nothing",), False),
+        (("x",), ("function",), False),
+        (("x", "function"), ("x", "function"), True),
+        (("x", "function"), ("function", "x"), True),
+        (("x", "function"), ("x", "x"), False),
+    ],
+)
+def test_as_many_functions_are_missing_as_in_the_seed_task(
+    seed: tuple[str, ...], variant: tuple[str, ...], holds: bool
+) -> None:
+    """A gap that offers all functions asks an honest agent to do nothing."""
+    problem = structure_holds(noted(lacking(*seed), lacking(*variant)))
+    assert (problem is None) is holds, problem
+
+
+def test_a_value_is_missing_in_a_gap_whatever_the_category() -> None:
+    seed = lacking("x", "function")
+    assert gaps_are_real(noted(seed, seed)) is None
+    told = with_turn(seed, 0, dataclasses.replace(seed.turns[0], user="Do it with x7."))
+    assert "turn 1: nothing is missing" in str(gaps_are_real(noted(seed, told)))
+    assert [turn.answers for turn in noted(seed, seed).variant.turns] == [False, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("said", "value", "real"),
+    [
+        ("Note the day.", "2026-03-04", True),
+        ("Note the day, March 4th.", "2026-03-04", False),
+        ("Note the day, 4 March 2026.", "2026-03-04", False),
+        ("Note the day, March 5th.", "2026-03-04", True),
+        ("Note the tag.", "#rain", True),
+        ("Note the tag Rain.", "#rain", False),
+    ],
+)
+def test_a_day_that_is_said_in_another_form_is_not_missing(
+    said: str, value: str, real: bool
+) -> None:
+    calls = [ToolCall("note", {"text": value})]
+    task = notes_task([(said, []), (f"It is {value}.", calls)], category=MISS_PARAM)
+    assert opens(Facts(NotesEnvironment(), task), 0) is real
+
+
+@pytest.mark.parametrize(
+    ("said", "amount", "found"),
+    [("-25", -25, True), ("25", 25, True), ("-25", 25, False), ("25", -25, False)],
+)
+def test_a_number_is_said_with_its_sign(said: str, amount: int, found: bool) -> None:
+    seed, variant = (
+        notes_task([(f"Add {text}, please.", [ToolCall("add", {"amount": number})])])
+        for text, number in (("-18", -18), (said, amount))
+    )
+    assert (arguments_can_be_found(noted(seed, variant)) is None) is found
+
+
+def test_a_blank_text_gives_a_function_back() -> None:
+    given = lacking("function")
+    assert calls_are_offered(noted(given, given)) is None
+    kept = dataclasses.replace(given.turns[1], withheld=("read",), ground_truth=())
+    assert "gives nothing back" in str(calls_are_offered(noted(given, with_turn(given, 1, kept))))
 
 
 def test_a_world_that_cannot_be_made_is_no_crash() -> None:

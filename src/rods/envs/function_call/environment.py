@@ -81,9 +81,7 @@ def single_steps(
 
 def _given_back(task: Task, index: int) -> str:
     """Text of a user who only gives tools back."""
-    before = set(task.turns[index - 1].withheld) if index else set[str]()
-    back = sorted(before - set(task.turns[index].withheld))
-    if not back:
+    if not (back := task.given_back(index)):
         raise TaskError(f"task {task.id}, turn {index + 1}: its user says nothing. Fix the row.")
     return f"{MORE_TOOLS} {', '.join(back)}."
 

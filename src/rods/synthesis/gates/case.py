@@ -116,8 +116,8 @@ class TurnFacts:
     @cached_property
     def answers(self) -> bool:
         """Tell whether the message only gives what the turn before left open."""
-        before = self.facts.task.turns[self.place - 1] if self.place else self.turn
-        return bool(self.place) and not before.ground_truth and not before.withheld
+        task, place = self.facts.task, self.place
+        return place > 0 and not (task.turns[place - 1].ground_truth or task.given_back(place))
 
     @property
     def next(self) -> TurnFacts | None:

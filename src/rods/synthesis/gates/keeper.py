@@ -98,7 +98,7 @@ GATES: Mapping[str, Gate] = {
     "typed": structure.arguments_have_their_types,
     "literals": text.reads_like_a_message,
     "leaks": text.nothing_leaks,
-    "novelty": structure.is_new,
+    "novelty": text.is_new,
     "diversity": text.is_diverse,
     "held_out_overlap": structure.no_held_out_overlap,
     "execution": structure.nothing_fails,

@@ -7,17 +7,17 @@ What the seed has as well is tolerated: the benchmark's own tasks are not perfec
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from itertools import zip_longest
 
 from rods.abilities import result_key
 from rods.errors import TaskError
 from rods.synthesis.gates.case import Case, Facts, TurnFacts, of_turns
-from rods.synthesis.gates.overlap import Neighbors
+from rods.synthesis.gates.sentence import with_mask
+from rods.synthesis.structure.domains import domains_of
 from rods.synthesis.structure.profile import MAX_DISTANCE, distance
 from rods.synthesis.structure.sources import Argument, Shown, Source
 from rods.synthesis.structure.trace import Scalar, TraceStep, leaves, reports_failure, trace
 from rods.synthesis.structure.typed import mistyped
-from rods.task import MISS_PARAM, Task, Turn
+from rods.task import Task, Turn
 from rods.types import ToolCall
 
 MAX_STRING = 200
@@ -70,22 +70,24 @@ def no_held_out_scenario(case: Case) -> str | None:
 
 
 def structure_holds(case: Case) -> str | None:
-    """Category and number of deliberate gaps are the seed's; each gap is followed up on."""
+    """Category and deliberate gaps of each kind are the seed's; each gap is followed up on."""
     seed, variant = case.seed.task, case.variant.task
     if (seed.env, seed.category) != (variant.env, variant.category):
         return f"{variant.env}/{variant.category} is not the seed's {seed.env}/{seed.category}"
-    gaps = [index for index, turn in enumerate(variant.turns) if not turn.ground_truth]
-    if len(gaps) != sum(1 for turn in seed.turns if not turn.ground_truth):
-        return f"{len(gaps)} turns without ground truth"
-    if _loose_gaps(variant) > _loose_gaps(seed):
-        return f"turns {[i + 1 for i in gaps]} without ground truth are not all followed up on"
-    return None
+    (gaps, lacking, loose), theirs = _gaps(variant), _gaps(seed)
+    if gaps != theirs[0]:
+        return f"{gaps} turns without ground truth"
+    if lacking != theirs[1]:
+        return f"{lacking} turns lack a function that the next one gives back"
+    return f"{loose} gaps are not followed up on" if loose > theirs[2] else None
 
 
-def _loose_gaps(task: Task) -> int:
-    """Gaps that no turn follows up on (a few originals have one)."""
-    pairs = zip_longest(task.turns, task.turns[1:], fillvalue=Turn(""))
-    return sum(not turn.ground_truth and not later.ground_truth for turn, later in pairs)
+def _gaps(task: Task) -> tuple[int, int, int]:
+    """Gaps: all, those that lack a function, those without a turn that makes up for it (a few)."""
+    turns = (*task.turns, Turn(""))
+    found = [i for i, turn in enumerate(task.turns, 1) if not turn.ground_truth]
+    lacking = sum(i < len(task.turns) and bool(task.given_back(i)) for i in found)
+    return len(found), lacking, sum(not turns[i].ground_truth for i in found)
 
 
 def world_opens(case: Case) -> str | None:
@@ -109,7 +111,8 @@ def calls_are_offered(case: Case, turn: TurnFacts) -> str | None:
             return f"{name} is withheld"
     if turn.place and not set(withheld) <= set(before):
         return "tools are withheld that were offered before"
-    return None if turn.text.strip() or before else "a blank text gives nothing back"
+    back = turn.text.strip() or case.variant.task.given_back(turn.place)
+    return None if back else "a blank text gives nothing back"
 
 
 def arguments_are_small(case: Case) -> str | None:
@@ -133,16 +136,6 @@ def arguments_have_their_types(case: Case, turn: TurnFacts) -> str | None:
         if problems and not any(call in facts.calls for facts in case.ancestors):
             return f"{call.name}: {problems[0]}"
     return None
-
-
-def is_new(case: Case) -> str | None:
-    """The variant repeats no seed and no earlier variant: neither calls with values nor words."""
-    mine = case.variant.prints
-    seeds = Neighbors(known=[case.seed.prints]) if case.pool is None else case.pool
-    if (found := seeds.repeated(mine)) is not None:
-        return f"repeats a seed: {found}"
-    found = Neighbors(known=case.seen).repeated(mine) if case.seen else None
-    return f"repeats an earlier variant: {found}" if found is not None else None
 
 
 def no_held_out_overlap(case: Case) -> str | None:
@@ -311,13 +304,11 @@ def gaps_are_real(case: Case) -> str | None:
     Tolerated where the turn reworks a gap that is none either, names no more values than it, and
     the next message no fewer.
     """
-    if case.variant.task.category != MISS_PARAM:
-        return None
     for index in gaps(case.variant):
+        if case.variant.task.given_back(index + 1) or opens(case.variant, index):
+            continue
         model = case.source_turns[index]
-        if not opens(case.variant, index) and (
-            model is None or not _as_loose(case.variant.turns[index], model)
-        ):
+        if model is None or not _as_loose(case.variant.turns[index], model):
             return f"turn {index + 1}: nothing is missing, or the next message does not give it"
     return None
 
@@ -340,8 +331,10 @@ def gaps(facts: Facts) -> list[int]:
 def opens(facts: Facts, gap: int) -> bool:
     """Tell whether an argument of the next turn is unknown at the gap and known a message later."""
     shown, after = Shown(facts.number_words), Shown(facts.number_words)
+    said, domains = "", domains_of(facts.environment)
     for turn in facts.task.turns[: gap + 1]:
         shown.hear(turn.user)
+        said += f"{turn.user}\n"
     for number, step in enumerate(facts.steps):
         if step.turn <= gap:
             shown.read(number, step)
@@ -349,6 +342,7 @@ def opens(facts: Facts, gap: int) -> bool:
     return any(
         shown.turn_with(argument.value) is None
         and shown.in_result(argument.value) is None
+        and with_mask(said, argument.value, "\0", domains) == said  # a day has other forms, too
         and after.turn_with(argument.value) is not None
         for argument in facts.arguments
         if argument.turn == gap + 1 and not isinstance(argument.value, bool)

@@ -1,4 +1,4 @@
-"""Gates on wording: nothing unfilled, nothing leaked, nothing said that the calls contradict.
+"""Gates on wording: nothing repeated, unfilled or leaked, nothing that the calls contradict.
 
 What stands in the words of an ancestor is tolerated: a human wrote it.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from rods.synthesis.gates.case import Case, TurnFacts, of_turns
-from rods.synthesis.gates.overlap import ALIKE
+from rods.synthesis.gates.overlap import ALIKE, Neighbors
 from rods.synthesis.gates.usage import Measure, units
 from rods.synthesis.structure.sources import Argument, Source, texts_taken
 from rods.synthesis.structure.trace import by_identity
@@ -49,6 +49,16 @@ _RETRACTION = re.compile(
 """A sentence that does nothing but take back what was said."""
 _IDENTIFIER = re.compile(r"[A-Za-z]+\d*(?:_\w+)+|[a-z]+\d*(?:[A-Z][a-z0-9]*)+")
 _WORD = re.compile(r"\w+")
+
+
+def is_new(case: Case) -> str | None:
+    """The variant repeats no seed and no earlier variant: neither calls with values nor words."""
+    mine, pool = case.variant.prints, case.pool or Neighbors()
+    seed = Neighbors(known=[case.seed.prints])  # a variant itself is not in the pool
+    if found := seed.repeated(mine) or pool.repeated(mine):
+        return f"repeats a seed: {found}"
+    found = Neighbors(known=case.seen).repeated(mine)
+    return found and f"repeats an earlier variant: {found}"
 
 
 def is_diverse(case: Case) -> str | None:

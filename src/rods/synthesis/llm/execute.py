@@ -143,13 +143,16 @@ def planned_of(environment: Environment, variant: Task) -> list[PlannedTurn]:
         if not turn.ground_truth:
             continue
         made, gap = next(planned), variant.turns[index - 1] if index else turn
-        result.append(made if gap.ground_truth else _reopened(made, gap, turn))
+        if not gap.ground_truth:
+            back = variant.given_back(index)
+            made = (
+                dataclasses.replace(made, withheld=back[0]) if back else _reopened(made, gap, turn)
+            )
+        result.append(made)
     return result
 
 
 def _reopened(planned: PlannedTurn, gap: Turn, turn: Turn) -> PlannedTurn:
-    if gap.withheld:
-        return dataclasses.replace(planned, withheld=gap.withheld[0])
     for index, request in enumerate(planned.requests):
         for name, value in request.call.arguments.items():
             text = str(value).lower()

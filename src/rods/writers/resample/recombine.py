@@ -149,10 +149,9 @@ def _separable(task: Task, units: Sequence[Unit]) -> dict[str, list[Unit]]:
 def _assemble(seed: Task, parts: Sequence[tuple[Task, Unit]]) -> Task:
     """A task of these units, in the seed's world."""
     turns = [
-        (task.turns[index], {*before} - {*task.turns[index].withheld})  # what it gives back
+        (task.turns[index], task.given_back(index))
         for task, unit in parts
         for index in range(unit.first, unit.last + 1)
-        for before in [task.turns[index - 1].withheld if index else ()]
     ]
     final: list[Turn] = []
     for index, (turn, _) in enumerate(turns):

@@ -344,7 +344,7 @@ def templates_say_all(case: Case, turn: TurnFacts) -> str | None:
         given = ((call, name) for call in turn.turn.ground_truth for name in call.arguments)
         known = any(turn.text in phrases.answers(call, name) for call, name in given)
         return None if known else "no template gives a value in these words"
-    opens = turn.answer != turn.place and not turn.turn.withheld
+    opens = turn.answer != turn.place and not turn.facts.task.given_back(turn.answer)
     reading = read(phrases, turn, Strict(domains_of(case.variant.environment), opens))
     if reading.unsaid:
         return f"no template says {', '.join(str(steps[number].call) for number in reading.unsaid)}"
