@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from rods.synthesis.base import Unit
+from rods.synthesis.llm.execute import planned_of
 from rods.synthesis.planned import (
     CallRequest,
     OpenArgument,
@@ -23,7 +24,7 @@ from rods.synthesis.rejection import Rejection
 from rods.synthesis.structure.domains import domains_of
 from rods.types import ToolCall, ToolSpec
 from synthesis_cases import ENVIRONMENT
-from worlds import notes_task
+from worlds import NotesEnvironment, notes_task
 
 
 def call(tool: str, **arguments: Any) -> ToolCall:
@@ -113,3 +114,14 @@ def test_a_gap_is_of_what_the_turn_behind_it_brings() -> None:
     ]  # fmt: skip
     made = [(m.withheld, m.left_open is not None) for m in kinds if isinstance(m, PlannedTurn)]
     assert made == [("", True), ("comment", False)]
+
+
+def test_a_variant_is_read_back_with_the_kind_of_each_gap() -> None:
+    note, read = [call("note", text="x7")], [call("read")]
+    task = notes_task(
+        [("Note it.", []), ("It is x7.", note), ("Read all.", []), ("", read)],
+        {0: ("read",), 1: ("read",), 2: ("read",)},
+    )
+    planned = planned_of(NotesEnvironment(), task)
+    found = [(turn.withheld, turn.left_open) for turn in planned]
+    assert found == [("", OpenArgument(0, "text")), ("read", None)]
