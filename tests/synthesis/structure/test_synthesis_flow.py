@@ -35,7 +35,7 @@ def test_codes_are_told_from_words() -> None:
 
 def test_numbers_in_text() -> None:
     assert numbers_in("$10,000 for 2.5 units, file1.txt, v2 and 83214.") == {10000.0, 2.5, 83214.0}
-    assert numbers_in("From -5.5 to -1,200, 3-4 on 2026-05-06 - 7") == {
+    assert numbers_in("From -5.5 to -1,200, 3-4 or 3 -4 on 2026-05-06 - 7") == {
         *(-5.5, -1200.0),
         *(3.0, 4.0, 2026.0, 5.0, 6.0, 7.0),
     }

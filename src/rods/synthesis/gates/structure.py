@@ -331,10 +331,8 @@ def gaps(facts: Facts) -> list[int]:
 def opens(facts: Facts, gap: int) -> bool:
     """Tell whether an argument of the next turn is unknown at the gap and known a message later."""
     shown, after = Shown(facts.number_words), Shown(facts.number_words)
-    said, domains = "", domains_of(facts.environment)
-    for turn in facts.task.turns[: gap + 1]:
-        shown.hear(turn.user)
-        said += f"{turn.user}\n"
+    said = "\n".join(turn.user for turn in facts.task.turns[: gap + 1])
+    shown.hear(said)
     for number, step in enumerate(facts.steps):
         if step.turn <= gap:
             shown.read(number, step)
@@ -342,7 +340,7 @@ def opens(facts: Facts, gap: int) -> bool:
     return any(
         shown.turn_with(argument.value) is None
         and shown.in_result(argument.value) is None
-        and with_mask(said, argument.value, "\0", domains) == said  # a day has other forms, too
+        and with_mask(said, argument.value, "\0", domains_of(facts.environment)) == said
         and after.turn_with(argument.value) is not None
         for argument in facts.arguments
         if argument.turn == gap + 1 and not isinstance(argument.value, bool)

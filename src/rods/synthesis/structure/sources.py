@@ -14,7 +14,9 @@ from rods.synthesis.structure.trace import Path, Scalar, TraceStep, by_identity,
 from rods.task import Task
 from rods.types import ToolCall, ToolSpec
 
-NUMBER = re.compile(r"(?:(?<![\w.)-])-)?(?<![\w.])(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?!\w|\.\d)")
+NUMBER = re.compile(
+    r"(?:(?<![\w.)-])(?<!\d )-)?(?<![\w.])(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?!\w|\.\d)"
+)
 """A number that stands alone in a text, with or without a sign and commas for thousands."""
 _words = "two three four five six seven eight nine ten eleven twelve"
 WORD_OF: Mapping[float, str] = dict(enumerate(_words.split(), start=2))
