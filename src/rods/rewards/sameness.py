@@ -107,7 +107,7 @@ def math_verdict(answer: str, reference: str, question: str = "") -> Verdict:
 
 
 _LEAD = re.compile(
-    r"[\s*]*(\\text\s*\{\s*)?(?:the\s+)?(?:(?:final|correct)\s+)?(?:answer|option|choice)\b"
+    r"(?:(?<![\s*])[\s*]+)?(\\text\s*\{\s*)?(?:the\s+)?(?:(?:final|correct)\s+)?(?:answer|option|choice)\b"
     r"(?:\s+is\b)?\s*[:=]?\s*(?(1)\})",
     re.IGNORECASE,
 )
