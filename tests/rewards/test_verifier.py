@@ -130,6 +130,29 @@ def test_a_judge_that_dies_is_asked_again_once(
     assert ask("x^2", "x*x") == verdict
 
 
+def test_judges_that_end_before_they_read_a_question_end_the_asking(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As many as waited may be lost at once, and no question is at fault; then none starts."""
+    asked: list[str] = []
+
+    class Judge:
+        alive = False
+
+        def ask(self, *_: str) -> str | None:
+            asked.append("")
+            return "right" if len(asked) == last else None
+
+    monkeypatch.setattr(verifier, "_Process", Judge)
+    monkeypatch.setattr(verifier, "_idle", [])
+    last = verifier.SIZE + 1
+    assert ask("x^2", "x*x") == "right"
+    last = 100
+    with pytest.raises(EnvError, match="judge answers end before they read"):
+        ask("x^2", "x*x")
+    assert len(asked) < 30
+
+
 @pytest.mark.slow
 def test_a_judge_that_died_between_two_questions_does_not_shift_the_answers() -> None:
     verifier.close()

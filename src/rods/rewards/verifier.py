@@ -68,26 +68,27 @@ def ask(gold: str, answer: str, kind: Kind = "boxed") -> Verdict:
 
     Raises:
         PrerequisiteError: math-verify is not installed.
-        EnvError: its process cannot be started.
+        EnvError: its process cannot be started, or ends before it reads a question.
     """
     require_math_verify()
     if max(len(gold), len(answer)) > LONGEST:
         return "length"
-    verdict: Verdict | None = None
     deaths = 0
     with _slots:
         # A process that was killed while it waited has read no question. One that dies over it may
         # have been killed, too: what a question does to its judge, it does twice.
-        while verdict is None or (verdict == "died" and deaths < 2):
+        for _ in range(2 * SIZE + 2):  # more than can have waited
             try:
                 process = _idle.pop()
             except IndexError:
                 process = _Process()
             verdict = process.ask(gold, answer, kind)
-            deaths += verdict == "died"
             if process.alive:
                 _idle.append(process)
-    return verdict
+            deaths += verdict == "died"
+            if verdict and (verdict != "died" or deaths > 1):
+                return verdict
+    raise EnvError("the processes that judge answers end before they read a question")
 
 
 class _Process:
