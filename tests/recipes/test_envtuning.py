@@ -194,6 +194,17 @@ def test_a_turn_whose_last_step_ends_the_conversation_has_its_code() -> None:
     assert [int(code) for code in codes(given_up)] == [-1] * LIMIT + [0]
 
 
+def test_an_answer_to_which_a_user_replies_has_no_code() -> None:
+    """The released loop has no simulated user; such an answer is neither a call nor an error."""
+    whole = played(NAVIGATES, ALL)
+    asked = replace(whole.steps[1], text="Which file?")
+    steps = (asked, whole.steps[0], asked, *whole.steps[1:])
+    talk = replace(whole, steps=steps)
+    assert [int(code) for code in codes(talk)] == [-1, 1] * len(NAVIGATES.turns)
+    unheard = replace(talk, steps=steps[:3], verdicts=whole.verdicts[:1], stop=StopReason.GENERATED)
+    assert [int(code) for code in codes(unheard)] == [-1, 1]
+
+
 def test_a_generation_that_is_too_long_is_a_format_error() -> None:
     kinds = [["answer"] * (LIMIT + 1)] * len(NAVIGATES.turns)
     long = played(NAVIGATES, kinds, step_tokens=8)

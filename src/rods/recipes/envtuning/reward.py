@@ -6,10 +6,11 @@ Owns the reading of a trajectory as codes, one for each generation that the rele
      0  the turn was closed unsolved           1  the turn was closed solved
 
 A turn is closed by an answer, or by its last step (`rollout.steps_per_turn`), which then has the
-turn's code and none of its own. A turn that was cut by a budget has no such code. Where nothing
-should be called the first well-formed generation decides: 1 for an answer, 0 for calls. Whether a
-turn is solved is the world's verdict. From Environment Tuning (arXiv 2510.10197; the code at
-4aeef7b). The paper's forms are `progress`, with the fixed denominator, and `format`.
+turn's code and none of its own. A turn that was cut by a budget has no such code, nor has an answer
+to which a simulated user replies. Where nothing should be called the first well-formed generation
+decides: 1 for an answer, 0 for calls. Whether a turn is solved is the world's verdict. From
+Environment Tuning (arXiv 2510.10197; the code at 4aeef7b). The paper's forms are `progress`, with
+the fixed denominator, and `format`.
 
     codes(trajectory)                                                  # (-1, 1, -3, 0)
     score(get_reward("envtuning_format"), task, trajectory).value      # in [0, 2]
@@ -58,11 +59,10 @@ def codes(trajectory: Trajectory) -> tuple[Code, ...]:
 def _turn_codes(steps: Sequence[Step], verdict: TurnVerdict, closed: bool) -> list[Code]:
     if not verdict.expects_calls:
         return _abstention_codes(steps, closed)
-    if not closed and steps and steps[-1].verdict is ParseVerdict.TRUNCATED:
+    last = [Code.SOLVED if verdict.solved else Code.FAILED] if closed else []
+    if closed or (steps and steps[-1].verdict is ParseVerdict.TRUNCATED):
         steps = steps[:-1]  # what a budget cut is not answered any more
-    if not closed:
-        return [_step_code(step) for step in steps]
-    return [*map(_step_code, steps[:-1]), Code.SOLVED if verdict.solved else Code.FAILED]
+    return [*(_step_code(s) for s in steps if s.verdict is not ParseVerdict.ANSWER), *last]
 
 
 def _abstention_codes(steps: Sequence[Step], closed: bool) -> list[Code]:
