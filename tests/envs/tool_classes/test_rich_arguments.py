@@ -15,11 +15,11 @@ import uuid
 from collections import abc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, NamedTuple, NotRequired, Required
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, NotRequired, Required
 
 import pydantic
 import pytest
-from pydantic import BaseModel, Field, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from notebook_cell import in_cell
 from rods.dialects import DIALECTS, InlineDialect, get_dialect, structured
@@ -525,6 +525,7 @@ class Arguments:
             '[1, "2026-05-08", "2026-05-09"]',
         ),
         ("named", {"a": "slow", "b": "fast"}, '{"first": 0, "a": "slow", "b": "fast"}'),
+        ("named", {"more": "slow"}, '{"first": 0, "more": "slow"}'),
         ("named", {"a": "x"}, '{"error": "a must be one of slow, fast, got \'x\'"}'),
         ("rest", {"first": 1, "days": ["x"]}, "days[0] must be a day"),
         ("kept", {}, "1"),
@@ -555,14 +556,30 @@ def test_which_members_are_tools_and_what_is_no_state() -> None:
 class Inherited(BaseModel):
     """A tool class that is itself a model."""
 
+    model_config = ConfigDict(extra="forbid")
+    rates: ClassVar[dict[str, int]] = {"a": 1}
     held: list[int] = []
 
     def put(self, value: int) -> None:
         self.held.append(value)
 
 
-def test_methods_of_a_models_base_are_no_tools() -> None:
-    assert list(tools_of(Inherited)) == ["put"]
+@dataclass(frozen=True)
+class Frozen:
+    rates: ClassVar[dict[str, int]] = {"a": 1}
+    held: list[int] = field(default_factory=list)
+
+    def put(self, value: int) -> None:
+        self.held.append(value)
+
+
+@pytest.mark.parametrize("kind", [Inherited, Frozen])
+def test_a_tool_class_may_be_a_model_or_frozen(kind: type[Any]) -> None:
+    assert list(tools_of(kind)) == ["put"], "methods of its base are no tools"
+    world = ToolClasses("box", [kind]).open(task_of(kind.__name__))
+    world.begin_turn(0)
+    world.call(ToolCall("put", {"value": 3}))
+    assert world.public_state() == {kind.__name__: {"held": [3], "rates": {"a": 1}}}
 
 
 class Refused:

@@ -16,6 +16,7 @@ import fractions
 import http.cookies
 import importlib
 import ipaddress
+import itertools
 import pathlib
 import random
 import re
@@ -337,10 +338,71 @@ class Bank:
         return Bank.held
 
 
+class Account:
+    paid: list[int] = []  # noqa: RUF012
+
+
+class Book:
+    """Keeps it in containers on the classes of what it holds."""
+
+    def __init__(self) -> None:
+        self.account: Account | None = Account()
+
+    def pay(self, count: int) -> None:
+        assert self.account
+        self.account.paid.append(count)
+
+
+class LateBook(Book):
+    """Makes what it holds when it is called."""
+
+    def __init__(self) -> None:
+        self.account = None
+
+    def pay(self, count: int) -> None:
+        self.account = Account()
+        super().pay(count)
+
+
+class Summed:
+    """Keeps it in a container on a class within its own."""
+
+    class Row:
+        sums: dict[str, int] = {}  # noqa: RUF012
+
+    def pay(self, count: int) -> None:
+        self.Row.sums["all"] = count
+
+
+class Listed:
+    """Keeps it in a container of its own, which it names by the class."""
+
+    paid: list[int] = []  # noqa: RUF012
+
+    def pay(self, count: int) -> None:
+        Listed.paid.append(count)
+
+
+class Opened:
+    """Adds an attribute to its class."""
+
+    def pay(self, count: int) -> None:
+        Opened.paid = count  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize(
     ("kinds", "named"),
-    [([Till], "Till.balance"), ([BigTill], "Till.balance"), ([Payer, Bank], "Bank.held")],
-    ids=["own", "of a base", "of another class"],
+    [
+        ([Till], "Till.balance"),
+        ([BigTill], "Till.balance"),
+        ([Payer, Bank], "Bank.held"),
+        ([Book], "Account.paid"),
+        ([LateBook], "Account.paid"),
+        ([Summed], "Row.sums"),
+        ([Listed], "Listed.paid"),
+        ([Opened], "Opened.paid"),
+    ],
+    ids=lambda value: value[0].__name__ if isinstance(value, list) else value,
 )
 def test_state_that_worlds_would_share_is_named_by_rods_check(
     kinds: list[type[Any]], named: str
@@ -348,9 +410,60 @@ def test_state_that_worlds_would_share_is_named_by_rods_check(
     world: Any = {"classes": [kind.__name__ for kind in kinds]}
     pay = ToolCall("pay", {"count": 5})
     task = Task("till", "base", (Turn("pay 5", (pay,)),), world, Provenance("t", "t"))
-    report = check_tasks([task], ToolClasses("till", kinds))
+    environment = ToolClasses("till", kinds)
+    report = check_tasks([task], environment)
     assert not report.ok
     assert any(f"{named}: pay changed it on the class" in row.detail for row in report.rows)
+    require_undone()
+
+
+def require_undone() -> None:
+    assert (Till.balance, Bank.held) == (100, 0)
+    assert Account.paid == Listed.paid == [] and Summed.Row.sums == {}
+    assert "paid" not in vars(Opened)
+
+
+class Refusing:
+    """Changes another class, then raises."""
+
+    def pay(self, count: int) -> None:
+        Bank.held += count
+        raise ValueError(f"{count} is too much")
+
+
+def test_what_a_call_that_raises_did_to_a_class_is_undone() -> None:
+    world: Any = {"classes": ["Refusing"]}
+    task = Task("till", "base", (Turn("pay"),), world, Provenance("t", "t"))
+    opened = ToolClasses("till", [Refusing]).open(task)
+    opened.begin_turn(0)
+    assert "5 is too much" in opened.call(ToolCall("pay", {"count": 5})).content
+    require_undone()
+
+
+class Numbered:
+    """Numbers and draws from the class, as people write it; each world has its own."""
+
+    _ids = itertools.count(1)
+    _chance = random.Random(7)
+
+    def __init__(self) -> None:
+        self.tickets: list[list[int]] = []
+
+    def pay(self, count: int) -> list[int]:
+        self.tickets.append([next(self._ids), self._chance.randrange(10**9), count])
+        return self.tickets[-1]
+
+
+@pytest.mark.filterwarnings("ignore:Pickle, copy, and deepcopy support:DeprecationWarning")
+def test_worlds_have_counters_and_generators_of_the_class_for_themselves() -> None:
+    world: Any = {"classes": ["Numbered"]}
+    pay = ToolCall("pay", {"count": 5})
+    task = Task("till", "base", (Turn("pay 5", (pay, pay)),), world, Provenance("t", "t"))
+    environment = ToolClasses("till", [Numbered])
+    assert check_tasks([task], environment).ok
+    opened = environment.open(task)
+    opened.begin_turn(0)
+    assert opened.call(pay).content.startswith("[1, ")
 
 
 class Store(dict[str, int]):

@@ -86,7 +86,7 @@ class Tool:
         found = self.signature.bind_partial()
         for name, parameter in self.signature.parameters.items():
             if parameter.kind is parameter.VAR_KEYWORD:
-                more = {n: v for n, v in arguments.items() if n not in self.signature.parameters}
+                more = {n: v for n, v in arguments.items() if n not in self.spec.properties}
                 found.arguments[name] = {n: self._read(name, n, v) for n, v in more.items()}
             elif name in arguments:
                 found.arguments[name] = self._read(name, name, arguments[name])

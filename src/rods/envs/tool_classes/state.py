@@ -17,8 +17,10 @@ import enum
 import fractions
 import inspect
 import ipaddress
+import itertools
 import json
 import math
+import random
 import re
 import struct
 import sys
@@ -53,7 +55,8 @@ _TEXTS: tuple[Any, ...] = (
 _SCALARS: tuple[Any, ...] = (str, int, float, bytes, bytearray, *_TEXTS)
 _ROWS = (list, tuple, deque, array, abc.MappingView)
 _SETS = (set, frozenset)
-_MUTABLE = (abc.MutableMapping, abc.MutableSequence, abc.MutableSet, deque, bytearray)
+CONTAINERS = (abc.MutableMapping, abc.MutableSequence, abc.MutableSet, deque, bytearray)
+_MUTABLE = (*CONTAINERS, itertools.count, itertools.cycle, random.Random, np.random.Generator)
 _DEPTH = 150
 _HELD = {"data", "maps"}  # Attributes in which mappings of the standard library keep what they hold
 _LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
@@ -178,9 +181,9 @@ def copied(made: object) -> Any:
         fresh = copy.deepcopy(made)
         for base in reversed(type(made).__mro__[:-1]):
             for name, value in vars(base).items():
-                shared = not name.startswith("__") and isinstance(value, _MUTABLE)
-                if shared and name not in attributes(fresh):
-                    setattr(fresh, name, copy.deepcopy(value))
+                shared = not name.startswith(("__", "model_config")) and isinstance(value, _MUTABLE)
+                if shared and name not in attributes(fresh):  # models and frozen ones refuse it
+                    object.__setattr__(fresh, name, copy.deepcopy(value))
     except BaseException as error:  # copying runs the user's code
         unless_ctrl_c(error)
         raise StateError(_uncopyable(made, error)) from error
@@ -272,7 +275,7 @@ def _scalar(value: Any) -> Any:
         base = next(kind for kind in _TEXTS if isinstance(value, kind))
         value = datetime.timezone(value.utcoffset(None)) if base is datetime.timezone else value
         # A class of the user's may show less; one of a library may hold more.
-        if type(value) is not base and _installed(type(value)):
+        if type(value) is not base and installed(type(value)):
             return str(value)
         if base is datetime.timedelta:  # pydantic reads `-1 day, 23:30:00` as another one
             return to_jsonable_python(value)
@@ -295,7 +298,7 @@ def _expect_no_more(value: object, kinds: tuple[type[object], ...], where: str) 
     if type(value) is base:
         return
     # A mapping of the user's own keeps what it holds in private attributes.
-    found = public(value) if base is Mapping and not _installed(type(value)) else attributes(value)
+    found = public(value) if base is Mapping and not installed(type(value)) else attributes(value)
     more = sorted(set(found) - {n for kind in base.__mro__ for n in _slots(kind)} - _HELD)
     if more:
         raise StateError(
@@ -328,7 +331,7 @@ def _container(value: object, where: str, above: tuple[int, ...], home: str) -> 
     if isinstance(value, re.Pattern):
         return {"pattern": inner(value.pattern, where), "flags": value.flags}
     shown = _fields(value) if isinstance(value, BaseModel) else public(value)
-    foreign = _installed(type(value)) and package_of(value) != home
+    foreign = installed(type(value)) and package_of(value) != home
     model = isinstance(value, BaseModel)
     own = value.__pydantic_private__ if model else attributes(value).keys() - public(value).keys()
     hidden = own if not shown or (foreign and not model) else {}
@@ -356,7 +359,7 @@ def package_of(value: object) -> str:
     return type(value).__module__.partition(".")[0]
 
 
-def _installed(kind: type[object]) -> bool:
+def installed(kind: type[object]) -> bool:
     """True if a class is a library's: nobody here chose what of it is private."""
     file = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
     return file.startswith(_LIBRARIES)

@@ -16,6 +16,7 @@ import copy
 import inspect
 import json
 import logging
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -194,6 +195,10 @@ class PreparedObjects(PreparedTask):
     def __init__(self, task: Task, start: Mapping[str, object], tools: Mapping[str, Tool]):
         super().__init__(task, {name: tool.spec for name, tool in tools.items()})
         self.start, self.tools = start, tools
+        kinds = {kind for one in start.values() for kind in type(one).__mro__[:-1]}
+        beside = [{**vars(k), **vars(sys.modules.get(k.__module__, k))}.values() for k in kinds]
+        kinds |= {one for row in beside for one in row if isinstance(one, type)}
+        self.kinds = [kind for kind in kinds if not state.installed(kind)]
         self.initial: Mapping[str, State] = {
             name: state.plain_state(state.copied(made)) for name, made in start.items()
         }
@@ -221,13 +226,12 @@ class Objects:
             self._live[tool.owner] = state.copied(self._prepared.start[tool.owner])
         try:
             return self._run(tool, call)
-        except state.StateError as error:  # what a method gave depends on what it was called with
-            return _failure(error_text(error))
-        except EnvError as error:
-            raise EnvError(f"{tool.owner}.{call.name}: {shown(error)}") from error
-        except BaseException as error:  # noqa: BLE001 (whatever the class raises is its answer)
+        except BaseException as error:  # whatever the class raises is its answer
             unless_ctrl_c(error)
-            return _failure(error_text(error) if " " in error_text(error) else shown(error))
+            if isinstance(error, EnvError) and not isinstance(error, state.StateError):
+                raise EnvError(f"{tool.owner}.{call.name}: {shown(error)}") from error
+            text = error_text(error) if " " in error_text(error) else shown(error)
+            return ToolResult(json.dumps({"error": text}, ensure_ascii=False), failed=True)
 
     def _run(self, tool: Tool, call: ToolCall) -> ToolResult:
         bound = tool.bound(call.arguments)
@@ -235,14 +239,19 @@ class Objects:
         method = getattr(live, call.name)
         self.version[tool.owner] = self.version.get(tool.owner, 0) + 1
         where, home = f"the result of {tool.owner}.{call.name}", state.package_of(live)
-        made = self._prepared.start.values()
-        before = {k: dict(vars(k)) for one in made for k in type(one).__mro__[:-1]}
-        given = self.awaiting.result(method(*bound.args, **bound.kwargs))
-        for kind, held in before.items():
-            now = vars(kind).items()
-            for name in (n for n, v in now if n[0] != "_" and held.get(n) is not v):
-                how = "on the class, which all worlds share. Set it on `self`"
-                raise state.StateError(f"{kind.__name__}.{name}: {call.name} changed it {how}.")
+        kept = _on_classes(self._prepared.kinds)
+        kept |= {at: copy.copy(v) for at, v in kept.items() if isinstance(v, state.CONTAINERS)}
+        try:
+            given = self.awaiting.result(method(*bound.args, **bound.kwargs))
+        finally:  # also of a call that raises: no other world must see what it changed
+            now = _on_classes(self._prepared.kinds)
+            # `in` asks first whether two are one: arrays cannot be compared
+            changed = [at for at in kept | now if now.get(at) not in (kept.get(at),)]
+            for at in changed:
+                setattr(*at, kept[at]) if at in kept else delattr(*at)
+        for kind, name in changed:
+            how = "on the class, which all worlds share. Set it on `self`"
+            raise state.StateError(f"{kind.__name__}.{name}: {call.name} changed it {how}.")
         result = state.plain(given, where, home)
         held: State = result if isinstance(result, dict) else {}
         return ToolResult(json.dumps(result, ensure_ascii=False), bool(held.get("error")))
@@ -255,18 +264,18 @@ class Objects:
 
     def same(self, name: str, expected: State) -> bool:
         """True if a class has exactly these public attributes and values."""
-        if name not in self._live:
-            return same_value(self._prepared.initial[name], expected)
         try:
-            return same_value(state.plain_state(self._live[name]), expected)
+            return same_value(self.copy_state(name), expected)
         except state.StateError:  # the ground truth's state can be read
             return False
 
     unchanged = same
 
 
-def _failure(text: str) -> ToolResult:
-    return ToolResult(json.dumps({"error": text}, ensure_ascii=False), True)
+def _on_classes(kinds: Sequence[type[object]]) -> dict[tuple[type[object], str], Any]:
+    """Public attributes of classes that are no methods."""
+    rows = ((kind, name, value) for kind in kinds for name, value in vars(kind).items())
+    return {(k, n): v for k, n, v in rows if n[0] != "_" and not hasattr(v, "__get__")}
 
 
 class ToolWorld(JudgedWorld[PreparedObjects]):
