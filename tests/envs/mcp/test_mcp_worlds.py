@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import tempfile
 import threading
@@ -167,6 +168,23 @@ def test_servers_that_can_be_reset_are_used_again(made: Any) -> None:
     assert environment.tools.keys().isdisjoint({"reset", "items"})
     bounded = ability(environment, Bounded)
     assert bounded and bounded.capacity == 64
+
+
+@pytest.mark.slow
+def test_servers_that_ended_while_they_waited_are_replaced(made: Any) -> None:
+    """All at once, as where a server was restarted or lets idle sessions expire."""
+    environment = made(reset="reset")
+    task = task_of(add("milk"))
+    worlds = [environment.open(task) for _ in range(4)]
+    for world in worlds:
+        world.close()
+    for server in servers():
+        os.kill(server, signal.SIGKILL)
+    with closing(environment.open(task)) as world:
+        world.begin_turn(0)
+        world.call(add("milk"))
+        assert world.end_turn().solved
+    assert len(servers()) == 1
 
 
 @pytest.mark.slow

@@ -62,6 +62,7 @@ class McpSession:
         self._command, self._url, self._seconds = command, url, seconds
         self.id = ""  # given by a server behind a URL that keeps sessions
         self.healthy, self._fault = True, ""  # no request left the server in an unknown state
+        self.waited = False  # for another world
         self._stop = asyncio.Event()
         self._scope: anyio.CancelScope | None = None
         self._opened: Future[Client] = Future()

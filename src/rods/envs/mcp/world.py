@@ -110,6 +110,7 @@ class McpEnvironment(judge.PreparedTasks["PreparedServer"]):
         """Keep a session that can be reset; end another one."""
         with self._lock:
             if self.reset and session.healthy:
+                session.waited = True
                 self._idle.append(session)
                 return
             self._all.discard(session)
@@ -220,12 +221,15 @@ class Server:
         self._environment = prepared.environment
         self.version: dict[str, int] = {}
         self._seen: tuple[int, judge.State] | None = None
-        self._session = self._environment.session(prepared.files)
-        try:
-            self._begin(prepared)
-        except BaseException:  # Ctrl-C too: nobody else knows this session
-            self.close()
-            raise
+        while True:
+            self._session = self._environment.session(prepared.files)
+            try:
+                return self._begin(prepared)
+            except BaseException as error:  # Ctrl-C too: nobody else knows this session
+                self.close()
+                fresh = self._session.healthy or not self._session.waited  # else it ended meanwhile
+                if fresh or not isinstance(error, EnvError):
+                    raise
 
     def _begin(self, prepared: PreparedServer) -> None:
         reset, initial = self._environment.reset, prepared.initial
