@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from rods.config import load_config
 from rods.config.evaluation import SuiteSettings
-from rods.errors import ConfigError, PrerequisiteError, TaskError, WriterError
+from rods.errors import ConfigError, EnvError, PrerequisiteError, TaskError, WriterError
 from rods.evaluation.rules import RuleOutcome, SuiteRules
 from rods.evaluation.suites import accuracies, chosen_tasks, suite_rows
 from rods.suites import make_suite
@@ -170,6 +171,23 @@ def test_a_task_of_many_steps_ends_in_the_wanted_state(rules: SuiteRules, tmp_pa
     (row,) = suite_rows(rules, [group])
     assert row.process == (1.0, 0.0)
     assert accuracies(rules, [row])[0].process == 0.5
+
+
+@pytest.mark.slow
+def test_a_world_whose_process_died_is_a_failure_and_reads_no_other_world(
+    rules: SuiteRules,
+) -> None:
+    environment: Any = rules.environment
+    task = rules.tasks()[0]
+    with closing(environment.open(task)) as old:
+        old.begin_turn(0)
+        environment._host.close()  # as after a call of another world that took too long
+        with closing(environment.open(task)) as new:
+            new.begin_turn(0)
+            assert not new.call(ToolCall("turn_on_wifi")).failed
+            for act in (lambda: old.call(ToolCall("turn_on_wifi")), old.end_turn):
+                with pytest.raises(EnvError, match="the objects of this world died"):
+                    act()
 
 
 @pytest.mark.slow

@@ -21,6 +21,7 @@ import pkgutil
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -28,6 +29,7 @@ from typing import Any, NamedTuple
 
 from rods.errors import EnvError
 from rods.infra.interrupt import shown
+from rods.infra.text import levels
 
 SECONDS = 60.0  # Seconds that one question may take; the classes of these suites take milliseconds
 START_SECONDS = 120.0  # Seconds that the first import may take
@@ -105,6 +107,9 @@ class Host:
     def _ask(self, what: str, *arguments: object) -> Any:
         with self._lock:
             pipe = self._pipe or self._start()
+            values = (value for level in levels([*arguments]) for value in level)
+            if any(isinstance(value, ObjectRef) and value.number < self._began for value in values):
+                raise EnvError(f"{self._suite}: the process with the objects of this world died.")
             try:
                 pipe.send((what, arguments))
                 if not pipe.poll(SECONDS if what != "catalog" else START_SECONDS):
@@ -122,7 +127,7 @@ class Host:
         return payload
 
     def _start(self) -> Connection:
-        context = multiprocessing.get_context("spawn")
+        context, self._began = multiprocessing.get_context("spawn"), time.time_ns()
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(
             target=_serve, args=(theirs, str(self._folder)), daemon=True
@@ -195,7 +200,7 @@ def _catalog(package: str, base: str, attributes: list[str]) -> tuple[Any, Any]:
 
 
 def _keep(kept: dict[int, object], value: object) -> int:
-    number = max(kept, default=0) + 1
+    number = max(kept, default=time.time_ns()) + 1  # none of a process that died before
     kept[number] = value
     return number
 
