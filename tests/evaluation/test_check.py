@@ -167,6 +167,31 @@ def test_what_the_user_s_own_environment_raises_is_a_finding_with_its_line(
     assert (kept, fault.detail) == ([], said)
 
 
+@pytest.mark.parametrize(
+    ("world", "said"),
+    [
+        ({"answer": "13", "judge": "all"}, r"world\['judge'\] is 'all', expected one of"),
+        ({"answer": "Oslo", "judge": "value"}, "the answer 'Oslo' is not a number"),
+    ],
+)
+def test_a_question_that_cannot_be_judged_is_a_finding_and_hides_no_other(world, said):
+    asked, last = (Task("python_tool", "x", (Turn("a?"),), w) for w in (world, {"answer": ""}))
+    rows = check_tasks([asked, last], make_environment("python_tool")).rows
+    assert [row.task for row in rows] == [asked.id, last.id]
+    assert rows[0].finding is TaskFault.UNREACHABLE and re.match(said, rows[0].detail)
+
+
+def test_a_judge_of_the_user_s_own_that_raises_is_a_finding(monkeypatch):
+    def judge_answer(*_):
+        raise ZeroDivisionError("1 / 0")
+
+    world = type("Judging", (_Flaky,), {"judge_answer": judge_answer})
+    monkeypatch.setattr(_Flaky, "open", lambda *_: world())
+    task = dataclasses.replace(math_task("Add."), world={"answer": "3"})
+    details = [row.detail for row in check_tasks([task], _Flaky()).rows]
+    assert details and details[-1].startswith("ZeroDivisionError: 1 / 0, raised at")
+
+
 @pytest.mark.parametrize("error", [ConfigError("env.mcp: two"), PrerequisiteError("no mcp")])
 def test_what_no_task_has_caused_ends_the_check(error, monkeypatch):
     def broken(*_):

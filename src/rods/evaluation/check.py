@@ -26,7 +26,7 @@ from typing import NamedTuple, TypeAlias
 
 from rods.abilities import QuestionSource, ability, initial_state, result_key
 from rods.env import AnswerJudge, Environment, TurnVerdict, called
-from rods.errors import EnvError, RodsError, TaskError
+from rods.errors import EnvError, RewardError, RodsError, TaskError
 from rods.infra.dotted import nearest
 from rods.infra.interrupt import shown
 from rods.rewards.answers import judge_of
@@ -137,6 +137,7 @@ def check_tasks(
             found += _unusual(task, environment)
             found += _misnamed(task, environment)
             first, second = _replay(task, environment), _replay(task, environment)
+            found += _answer(task, environment)
         except Exception as error:  # noqa: BLE001 (whatever an environment raises is a finding)
             found.append(_refused(task, error))
         else:
@@ -147,7 +148,7 @@ def check_tasks(
                 if not result.failed:
                     failing.update((call.name, name) for name in failure_fields(call, result))
             found += [*_unreachable(task, first), *_unstable(task, first, second)]
-            found += [*_guessed(task, first), *_answer(task, environment)]
+            found += _guessed(task, first)
             found += _undescribed(first, known) if tools else ()
         rows += [_row(task, *one) for one in found]
     shares = {place: (times, by_tool[place[0]]) for place, times in failing.items()}
@@ -208,7 +209,7 @@ def _refused(task: Task, error: Exception) -> Finding:
         place = extract_tb(error.__traceback__)[-1]
         why = f"{shown(error)}, raised at {place.filename}:{place.lineno}"
         return TaskFault.UNREACHABLE, -1, why
-    if not isinstance(error, (TaskError, EnvError)):
+    if not isinstance(error, (TaskError, EnvError, RewardError)):
         raise error
     detail = re.sub(rf"^task {task.id}( \(.*?\))?(: |, )", "", str(error))
     return TaskFault.UNREACHABLE, -1, detail
@@ -238,8 +239,8 @@ def _unreachable(task: Task, replayed: Sequence[_Replayed]) -> Iterator[Finding]
                 yield TaskFault.UNREACHABLE, index, f"{call} failed: {result.content[:200]}"
         failed = any(result.failed for result in found.results)  # has its own row
         if not (failed or (found.verdict.solved and found.verdict.official)):
-            why = "a call failed" if not found.verdict.executed else "its state or answer differs"
-            what = f"the ground truth ran but is not judged solved ({why})"
+            why = "state or answer differs" if found.verdict.executed else "results differ"
+            what = f"the ground truth ran but is not judged solved (its {why})"
             yield TaskFault.UNREACHABLE, index, what
 
 
