@@ -18,6 +18,7 @@ from engine_counts import EngineCounts
 from memory_cases import paper
 from rods.engines.hf import HFPolicy
 from rods.engines.kv import RowCache
+from rods.engines.prefix import PrefixStore
 from rods.engines.storage import CALL, FIRST, KeyValues, runs_of, zeros
 from rods.engines.weights import DecoderWeights, packs
 from rods.errors import PolicyError
@@ -79,6 +80,19 @@ def test_a_budget_bounds_rows_by_their_length() -> None:
     store.reserve(4, 300)
     assert store.rows == 4 and store.bytes <= 4 * 384 * TOKEN
     assert kept(budget=1).limit() == 1, "one row is always allowed"
+
+
+def test_a_longer_prompt_takes_the_place_of_none_that_is_in_use() -> None:
+    """A slot that is dropped while rows refer to it ended all generations of the engine."""
+    store = PrefixStore(kept(budget=4 * 384 * TOKEN), slots=8)
+    for slot in range(6):
+        assert store.take(200) == slot
+        store.use(slot)
+    store.leave(0)
+    assert store.take(300) is None and store.kept.rows == 6, "four of that length fit"
+    store.leave(5)
+    store.leave(4)
+    assert store.take(300) == 0 and store.kept.rows == 4
 
 
 @pytest.mark.parametrize(("half", "dtype"), [(False, torch.float32), (True, torch.bfloat16)])
@@ -228,6 +242,51 @@ def test_a_cache_is_freed_for_an_update(bounded: bool) -> None:
         return Played(ids, list(range(27, 32)), list(second.logprobs))
 
     assert worst_difference(model, [asyncio.run(go())]) < 1e-4
+
+
+def test_a_high_row_is_moved_down_though_its_memory_was_given_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("rods.engines.storage.FIRST", 16)
+    model = build("qwen3")
+    budget = int(3 * 129 * TOKEN / 0.8)
+    policy = HFPolicy(model, [], rows=4, max_context=128, cache_bytes=budget)
+    prompts = [text(number, 9) for number in range(4)]
+
+    async def go() -> Played:
+        sessions = [policy.open(number) for number in range(4)]
+        jobs = (one.generate(ids, 3, 1.0) for one, ids in zip(sessions, prompts, strict=True))
+        last = (await asyncio.gather(*jobs))[3]
+        for session in sessions[:3]:
+            session.close()
+        await policy.sleep()
+        more = text(9, 80)  # so long that there may be three rows, and this is the fourth
+        done = await sessions[3].generate(more, 5, 1.0)
+        ids = [*prompts[3], *last.ids, *more, *done.ids]
+        return Played(ids, list(range(92, 97)), list(done.logprobs))
+
+    assert worst_difference(model, [asyncio.run(go())]) < 1e-4
+
+
+def test_a_session_that_ended_makes_the_cache_of_others_no_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its row was one token short of full, and nobody looked whether longer ones were allowed."""
+    monkeypatch.setattr("rods.engines.storage.FIRST", 16)
+    model = build("qwen3")
+    policy = HFPolicy(model, [], rows=4, max_context=128, cache_bytes=70 * TOKEN, fast=False)
+
+    async def one(number: int, length: int, count: int) -> Played:
+        session, prompt = policy.open(number), text(number, length)
+        done = await session.generate(prompt, count, 1.0)
+        session.close()
+        ids = [*prompt, *done.ids]
+        return Played(ids, list(range(length, len(ids))), list(done.logprobs))
+
+    async def go() -> list[Played]:
+        return list(await asyncio.gather(one(0, 9, 7), *(one(i, 3, 12) for i in range(1, 4))))
+
+    assert worst_difference(model, asyncio.run(go())) < 1e-4
 
 
 # -- one copy of the weights -----------------------------------------------------------------------

@@ -118,7 +118,7 @@ class _Layer(DynamicLayer):
         """Write (rows, heads, tokens, width) at the rows' places; the rows up to the span."""
         cache = self._cache
         kept = cache.kept = cache.kept or cache.make(key_states)
-        kept.reserve(int(cache.rows.max()) + 1, cache.span + 1)
+        kept.reserve(int(cache.rows.max()) + 1, int(cache.places.max()) + 1)
         found: list[Tensor] = []
         both = (kept.keys[self._number], key_states), (kept.values[self._number], value_states)
         for held, new in both:

@@ -48,9 +48,10 @@ class PrefixStore:
         self._users = [0] * slots
 
     def take(self, length: int) -> int | None:
-        """The lowest free slot for a prompt of `length` tokens, without users yet."""
+        """The lowest free slot for a prompt of `length` tokens, beside which those in use fit."""
         slot = self._users.index(0) if 0 in self._users else len(self._users)
-        if slot >= min(len(self._users), self.kept.limit(length)):
+        highest = max([slot, *(number for number, users in enumerate(self._users) if users)])
+        if highest >= min(len(self._users), self.kept.limit(length)):
             return None
         self.kept.reserve(slot + 1, length)
         self.lengths[slot] = length

@@ -106,9 +106,10 @@ class Rows:
     def _shrink(self, limit: int) -> None:
         """Use no row from `limit` on."""
         for row in range(limit, self._limit):
-            if self._owner[row] is not None:
-                self._swap(self._owner.index(None), row)
-            self._drop(row)
+            free = row if self._owner[row] is None else self._owner.index(None)
+            self._drop(free)
+            if free != row:
+                self._swap(free, row)
         self._limit = min(self._limit, limit)
 
     def _pick(self, context: Context, wanted: set[tuple[int, ...]]) -> int | None:

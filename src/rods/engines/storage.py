@@ -172,8 +172,8 @@ class KeyValues:
             kept[target, :, :length] = kept[source, :, :length]
 
     def swap(self, a: int, b: int, length_a: int, length_b: int) -> None:
-        """Exchange two rows, as far as they are filled."""
-        for kept in (*self.keys, *self.values):
+        """Exchange two rows, as far as they are filled; empty ones may not be allocated yet."""
+        for kept in (*self.keys, *self.values) if length_a or length_b else ():
             moved = kept[a, :, :length_a].clone()
             kept[a, :, :length_b] = kept[b, :, :length_b]
             kept[b, :, :length_a] = moved
