@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 import torch
+from fastapi import FastAPI
+from fastapi.responses import Response
 
 from engine_cases import play, text
 from engine_counts import EngineCounts
@@ -148,7 +150,7 @@ def test_a_generation_in_flight_goes_on_under_the_new_weights(tmp_path: Path) ->
 
 
 def test_a_server_that_breaks_off_is_asked_for_the_rest() -> None:
-    ids = list(range(10, 40))
+    ids = [*[10] * 18, *range(18, 30)]
     stop, parts = letters(ids[18:25]), [(ids[:20], "abort"), (ids[20:], "length")]
 
     def part(body: dict[str, Any]) -> dict[str, Any]:
@@ -169,6 +171,47 @@ def test_a_server_that_breaks_off_is_asked_for_the_rest() -> None:
     # The stop string began in the part before, which the server no longer looks at.
     assert (list(second.ids), second.finish) == (ids[20:25], FinishReason.STOP_STRING)
     assert script.asked[-1][1]["prompt"] == [3, 4, *ids[:20]]
+
+
+def test_a_server_that_samples_on_is_cut_behind_the_stop_string() -> None:
+    """It may sample several tokens at once, heed no stop strings, or not name the one it found."""
+    ids = list(range(10, 40))
+    told = {"token_logprobs": [-0.5] * len(ids)}
+    script = Scripted(token_ids=ids, logprobs=told, finish_reason="stop")
+
+    async def go(client: Engine) -> list[Completion]:
+        session = client.open(1)
+        first = await session.generate([3, 4], 40, 1.0, [letters(ids[8:15])])
+        return [first, await session.generate([], 40, 1.0)]
+
+    with serving(script.app()) as url:
+        first, second = run(remote(url), go)
+    assert (list(first.ids), first.finish) == (ids[:15], FinishReason.STOP_STRING)
+    assert len(first.logprobs) == 15 and second.finish is FinishReason.STOP
+    assert script.asked[-1][1]["prompt"] == [3, 4, *ids[:15]]
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [('{"choices": [', "not its answer"), ('{"choices": ["x"]}', "not a completion")],
+)
+def test_a_broken_answer_is_the_server_s_fault(body: str, words: str) -> None:
+    app = FastAPI()
+
+    @app.post("/v1/completions")
+    async def complete() -> Response:
+        return Response(body, media_type="application/json")
+
+    async def go(url: str) -> None:
+        connection = Connection(url, 30)
+        try:
+            with pytest.raises(PolicyError, match=words):
+                await connection.complete({}, "session")
+        finally:
+            await connection.close()
+
+    with serving(app) as url:
+        asyncio.run(go(url))
 
 
 def test_a_session_that_is_closed_ends_its_request() -> None:

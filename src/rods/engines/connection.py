@@ -159,10 +159,11 @@ class Connection:
             raise PolicyError(
                 f"engine {self.url}: HTTP {status}: {excerpt(words)}. {advice}"
             ) from error
-        except openai.APIError as error:
+        except (openai.APIError, ValueError, RecursionError) as error:  # also of broken JSON
             raise PolicyError(f"engine {self.url}: this is not its answer: {error}.") from error
 
 
 def _list(answer: object, key: str) -> list[Mapping[str, Any]]:
     found: object = answer.get(key) if isinstance(answer, dict) else None
-    return found if isinstance(found, list) else []
+    rows: list[Any] = found if isinstance(found, list) else []
+    return [row for row in rows if isinstance(row, dict)]

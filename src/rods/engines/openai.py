@@ -259,10 +259,12 @@ class OpenAISession:
                 "and stop, length or abort."
             )
         wanted = engine.stops.of(stops)
-        if self._broken_off and wanted is not None:
-            # The server looks for stop strings in what it wrote after it broke off alone.
-            for end in range(1, len(ids) + 1):
-                if wanted.completed_by([*self._broken_off, *ids[:end]]):
+        if wanted is not None:
+            # A server may break off within a stop string, or sample on behind it, or not name it.
+            written = [*self._broken_off]
+            for end, token in enumerate(ids, 1):
+                written.append(token)
+                if wanted.completed_by(written):
                     ids, finish = ids[:end], FinishReason.STOP_STRING
                     break
         return Completion(tuple(map(int, ids)), tuple(logprobs[: len(ids)]), finish, version)
