@@ -145,6 +145,28 @@ def test_a_task_that_comes_again_under_the_same_weights_gets_other_noise(
     assert (0, 0) in acted.noise and (1, 0) in acted.noise
 
 
+def test_a_group_that_is_out_over_an_update_shares_its_noise_with_none() -> None:
+    """It may begin only then, under the same weights as the next group of its task."""
+    visits = list[int]()
+
+    class Waits(Acted):
+        async def group(self, task: Task, visit: int = 0, wrapper: Wrapper | None = None) -> Group:
+            visits.append(visit)
+            return await asyncio.get_running_loop().create_future()
+
+    async def go() -> None:
+        schedule = Waits(Plan(1, staleness=1)).schedule
+        for number in (0, 0, 1):
+            schedule.roll_out([DrawnTask(TASKS[number], 0)])
+            await asyncio.sleep(0)
+            with schedule.updating():
+                pass
+        await schedule.close()
+
+    asyncio.run(go())
+    assert visits == [0, 1, 0]
+
+
 def chance(share: float) -> Callable[[int], bool]:
     drawn = random.Random(share)
     fixed = [drawn.random() < share for _ in TASKS]

@@ -337,7 +337,9 @@ class Schedule:
         finally:
             self._training.leave()
         self._handed += 1
-        self._visits.clear()
+        # A group that is out may begin only now, under these weights: its visit stays its own.
+        out = {rollout.drawn.task.id for rollout in self._out}
+        self._visits = Counter({task: n for task, n in self._visits.items() if task in out})
 
     @contextmanager
     def unmeasured(self) -> Generator[None]:
