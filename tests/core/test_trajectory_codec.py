@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rods.env import TurnVerdict
-from rods.errors import StoreError
+from rods.errors import EnvError, StoreError
+from rods.infra.interrupt import shown
 from rods.tokens import Span
 from rods.trajectory import Step, TrainingSignal, Trajectory
 from rods.trajectory_codec import (
@@ -142,6 +143,14 @@ def test_signals_of_training_stand_beside_their_trajectories(tmp_path: Path) -> 
         read_row(path, 2)
     with pytest.raises(ValueError, match="shorter"):
         write_parquet(path, kept, signals=signals[:1])
+
+
+def test_a_failure_that_quotes_half_a_character_is_kept(tmp_path: Path) -> None:
+    """It stopped the run: no column of text can hold it."""
+    failed = replace(ONE, failure=shown(EnvError("no file a\ud800")))
+    write_parquet(tmp_path / "t.parquet", [failed])
+    (read,) = read_parquet(tmp_path / "t.parquet")
+    assert read == failed and read.failure == "EnvError: no file a\\ud800"
 
 
 def test_a_file_without_signals_is_read(tmp_path: Path) -> None:

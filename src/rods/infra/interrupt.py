@@ -14,6 +14,8 @@ from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 
+from rods.infra.text import encoded
+
 STOPPING = "Stopping at the next safe point. Press Ctrl-C again to stop at once."
 AFTER_UPDATE = (
     "stopping after this update; Ctrl-C again stops at once and a resume repeats this update"
@@ -82,7 +84,7 @@ def error_text(error: BaseException) -> str:
     """Message of an exception; nothing where its own code for that fails."""
     try:
         key = isinstance(error, KeyError) and error.args
-        return str.__str__(str(key[0] if key else error))
+        return encoded(str.__str__(str(key[0] if key else error))).decode()
     except BaseException as fault:  # noqa: BLE001 (`__str__` of foreign code may raise anything)
         unless_ctrl_c(fault)
         return ""
