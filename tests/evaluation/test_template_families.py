@@ -124,6 +124,14 @@ def test_each_result_carries_the_id_of_its_call() -> None:
     assert shown(one, joined).count('"id": "call0000') == 2
 
 
+def test_feedback_is_joined_where_each_result_needs_the_id_of_a_call() -> None:
+    """What is no call has none, and the policy must read what was wrong with it."""
+    one = template(families.MISTRAL3)
+    text = shown(one, one.increment([Message("tool", "not a call")], tools=[LS]))
+    assert '"content": "not a call", "id": "call00000"' in text and "invalid" not in text
+    assert text == shown(one, one.increment([Message("tool", "not a call")], calls=[ToolCall("f")]))
+
+
 @pytest.mark.parametrize("text", [families.NAMES, families.MISTRAL], ids=["names", "mistral"])
 def test_the_name_of_a_call_cannot_forge_a_turn(text: str) -> None:
     """A policy may spell boundaries in the name of a tool that there is not."""
@@ -147,6 +155,7 @@ CHECKED: dict[str, tuple[Any, str, bool, str]] = {
     "no system": (families.NO_SYSTEM, "hermes", False, "the text of system messages"),
     "gemma2": (families.GEMMA2, "hermes", False, "refuses a conversation of these roles: system"),
     "mistral": (families.MISTRAL, "hermes", False, r"calls as '\[TOOL_CALLS\].*no dialect reads"),
+    "mistral3": (families.MISTRAL3, "hermes", False, r"calls as '\[TOOL_CALLS\].*no dialect reads"),
     "mistral by tool_n1": (families.MISTRAL, "tool_n1", True, "the system message describes"),
     "nemotron": (families.NEMOTRON, "hermes", True, 'take model.dialect = "xml"'),
     "nemotron by xml": (families.NEMOTRON, "xml", True, "the chat template shows them.$"),

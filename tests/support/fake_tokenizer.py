@@ -84,5 +84,11 @@ class FakeTokenizer:
         found = self._pattern.findall(text)
         return [self.pieces.get(piece, FIRST + ord(piece[0])) for piece in found]
 
-    def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool = False) -> str:
+    def decode(
+        self,
+        token_ids: Sequence[int],
+        *,
+        skip_special_tokens: bool = False,
+        clean_up_tokenization_spaces: bool | None = None,
+    ) -> str:
         return "".join(self.texts.get(i) or chr(i - FIRST) for i in token_ids)

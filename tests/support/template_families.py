@@ -59,6 +59,11 @@ MISTRAL = turns(
     told="{%- if tools %}[AVAILABLE_TOOLS]{{ tools | tojson }}[/AVAILABLE_TOOLS]{% endif %}",
 )
 """Calls in a form of its own, each with an id of nine characters that results repeat."""
+MISTRAL3 = MISTRAL.replace(
+    "{{ m.content }}{%- if m.tool_calls", "{% if not m.tool_calls %}{{ m.content }}{% endif %}"
+    "{%- if m.tool_calls"
+)  # fmt: skip
+"""As Mistral's, and an assistant's message shows either its calls or its words."""
 XML = turns(
     RESULT,
     call="{%- for c in m.tool_calls or [] %}\n<tool_call>\n<function={{ c.function.name }}>\n"

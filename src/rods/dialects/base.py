@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,10 @@ from rods.errors import TaskError
 from rods.infra.pycall import CallSyntaxError, PyCall
 from rods.types import Json, Message, ParseVerdict, Role, ToolCall, ToolResult, ToolSpec, Value
 
+TAG = re.compile(r"<(/?)([A-Za-z_]\w*)>")
+_LAST = re.compile(r"(?:</?[A-Za-z_]\w*>|\s)+\Z")
+_ROLES = ("assistant", "model", "bot")
+"""Headers that look like tags; they open nothing."""
 QUOTED = 200
 """Characters that feedback quotes of what was written."""
 TOO_LONG = (
@@ -176,6 +181,22 @@ def tool_row(spec: ToolSpec) -> dict[str, Json]:
     """The tool as JSON."""
     parameters = dict(spec.parameters)
     return {"name": spec.name, "description": spec.description, "parameters": parameters}
+
+
+def opened_tags(header: str) -> str:
+    """The tags at the end of a header if one of them stays open; else an empty text.
+
+    Words after a tag close the search: they may be a user's, and those open nothing.
+    """
+    found = _LAST.search(header)
+    text = found[0].lstrip() if found else ""
+    held: list[str] = []
+    for close, name in TAG.findall(text):
+        if not close:
+            held.append(name)
+        elif name in held:
+            held.remove(name)
+    return text if any(name not in _ROLES for name in held) else ""
 
 
 def signature(spec: ToolSpec) -> str:

@@ -137,7 +137,7 @@ def check_template(tokenizer: Any, dialect: str = "hermes") -> TemplateReport:
         compared += 1
         found = compare(template, ledger, whole)
         findings += [replace(finding, conversation=case.name) for finding in found]
-    end = tokenizer.decode([template.end_id], skip_special_tokens=False)
+    end = template.raw_decode([template.end_id])
     tools = _tools_in_words(template, dialect, _fault(cases, findings))
     return TemplateReport(template.digest(), end, compared, tuple(findings), tools)
 
@@ -213,7 +213,7 @@ def _segments(template: ChatTemplate, ids: Sequence[int], mask: Sequence[int]) -
 
 def _without_thought(template: ChatTemplate, header: list[int]) -> list[int]:
     """A header of the assistant up to the `<think>` that some templates put there themselves."""
-    text = template.tokenizer.decode(header, skip_special_tokens=False)
+    text = template.raw_decode(header)
     return template.encode(text[: text.index("<think>")]) if "<think>" in text else header
 
 
@@ -225,7 +225,7 @@ def _boundary(template: ChatTemplate, place: int, mine: _Segment, other: _Segmen
 
 
 def _show(template: ChatTemplate, ids: Sequence[int]) -> str:
-    return repr(template.tokenizer.decode(list(ids), skip_special_tokens=False))
+    return repr(template.raw_decode(ids))
 
 
 def _by_increments(template: ChatTemplate, case: _Case) -> Ledger:

@@ -17,23 +17,24 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, cast
 
 from jinja2 import TemplateError
 
-from rods.dialects.base import tool_row
+from rods.dialects.base import TAG, opened_tags, tool_row
 from rods.errors import PolicyError
 from rods.infra.text import with_texts
 from rods.types import Message, Role, ToolCall, ToolSpec, Value
 
 _MARK = "rods0mark0of0the0assistant"
 _PROBE = re.compile(r"Rods0\d+Text\d{3}")
-_TAG = re.compile(r"<(/?)([A-Za-z_]\w*)>")
-_LAST = re.compile(r"(?:</?[A-Za-z_]\w*>|\s)+\Z")
-_ROLES = ("assistant", "model", "bot")
-"""Headers that look like tags; they open nothing."""
+_CALL_ID = "call{:05}".format
+"""Nine letters and digits, which Mistral's templates ask for."""
+_HEADER = re.compile(r"<[^\w\s/][^\s<>]*>")
+"""A token around messages, such as `<|user|>`, and no tag."""
 
 
 class ChatTemplate:
@@ -71,6 +72,16 @@ class ChatTemplate:
         self.stop_ids: tuple[int, ...] = tuple(i for i in ends if i is not None)
         """Ids that end a generation: the end-of-turn token first, then the end-of-text token."""
         self._end_text = self.raw_decode([self.end_id])
+        self.special_ids |= (headers := self._headers(added))
+        self._special_texts += [self.raw_decode([i]) for i in headers]
+
+    def _headers(self, added: Iterable[int]) -> set[int]:
+        """Added tokens around messages that the tokenizer does not call special (DeepSeek's)."""
+        ids = list[int]()
+        for role in ("user", "tool"):
+            with suppress(PolicyError):  # not every template takes results
+                ids += self._following([Message(role, "r")], (), ())
+        return {i for i in {*ids} & {*added} if _HEADER.fullmatch(self.raw_decode([i]))}
 
     @cached_property
     def renders_tools(self) -> bool:
@@ -96,13 +107,13 @@ class ChatTemplate:
         start = len(ids)
         while start and (ids[start - 1] not in self.special_ids or ids[start - 1] in self._tags):
             start -= 1
-        return _opened_tags(self.raw_decode(ids[start:]))
+        return opened_tags(self.raw_decode(ids[start:]))
 
     @cached_property
     def _tags(self) -> frozenset[int]:
         """Special tokens that are tags of messages, as `<think>` is one in some vocabularies."""
         texts = {self.raw_decode([i]): i for i in self.special_ids if i not in self.stop_ids}
-        pairs = ((text, f"</{text[1:]}") for text in texts if _TAG.fullmatch(text))
+        pairs = ((text, f"</{text[1:]}") for text in texts if TAG.fullmatch(text))
         return frozenset(texts[t] for pair in pairs if pair[1] in texts for t in pair)
 
     def prompt(self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> list[int]:
@@ -155,13 +166,13 @@ class ChatTemplate:
         self, messages: Sequence[Message], tools: Sequence[ToolSpec], calls: Sequence[ToolCall]
     ) -> list[int]:
         """Ids from the assistant's end-of-turn token on."""
-        try:
-            return self._joined(messages, tools, calls, called=False)
-        except PolicyError:
-            if messages[0].role != "tool":
-                raise
-        # Some templates want a call in front of a tool's message, or leave the message out.
-        return self._joined(messages, tools, calls or (ToolCall("invalid"),), called=True)
+        some = calls or (ToolCall("invalid"),)
+        # Some templates want the id of a call in a tool's message, or a call in front of it.
+        ways = [(calls, False), (some, False), (some, True)]
+        for named, called in ways if messages[0].role == "tool" else ():
+            with suppress(PolicyError):
+                return self._joined(messages, tools, named, called)
+        return self._joined(messages, tools, calls, called=False)
 
     def _joined(
         self,
@@ -340,7 +351,10 @@ class ChatTemplate:
 
     def raw_decode(self, ids: Sequence[int]) -> str:
         """Text of ids as they are, special tokens included; what engines look for stops in."""
-        return self.tokenizer.decode(list(ids), skip_special_tokens=False)
+        # Llama 3's tokenizer would have transformers "clean up" the text: "a , b" becomes "a, b".
+        return self.tokenizer.decode(
+            list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False
+        )
 
 
 # -- what templates read, and the tags with which they begin the assistant's message ------------
@@ -368,33 +382,12 @@ def _rows(
             if message.calls:
                 named = [{"name": c.name, "arguments": dict(c.arguments)} for c in message.calls]
                 row["tool_calls"] = [
-                    {"type": "function", "id": _call_id(i), "function": function}
+                    {"type": "function", "id": _CALL_ID(i), "function": function}
                     for i, function in enumerate(named)
                 ]
         elif message.role == "tool" and calls:
             call = min(answered, len(calls) - 1)
-            row |= {"name": calls[call].name, "tool_call_id": _call_id(call)}
+            row |= {"name": calls[call].name, "tool_call_id": _CALL_ID(call)}
             answered += 1
         rows.append(with_texts(row, neutral))
     return rows
-
-
-def _call_id(index: int) -> str:
-    """Nine letters and digits, which Mistral's templates ask for."""
-    return f"call{index:05d}"
-
-
-def _opened_tags(header: str) -> str:
-    """The tags at the end of a header if one of them stays open; else an empty text.
-
-    Words after a tag close the search: they may be a user's, and those open nothing.
-    """
-    found = _LAST.search(header)
-    text = found[0].lstrip() if found else ""
-    held: list[str] = []
-    for close, name in _TAG.findall(text):
-        if not close:
-            held.append(name)
-        elif name in held:
-            held.remove(name)
-    return text if any(name not in _ROLES for name in held) else ""
