@@ -14,7 +14,6 @@ A checkpoint remembers how long the log was, so log a step first; a resume cuts 
     run = RunDirectory.create(new_run_dir("runs"), config, split_hash=...)
     run.log({"kind": "step", "step": 1, "reward_mean": 0.4})
     with run.checkpoint(step=1) as folder: ...
-    run = RunDirectory.resume(path, config)
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Episode: one policy tries one task in one world.
 
 Owns the conversation: what the policy reads and when, the token ledger, the budgets and the
-deadline. Never scores and never shows the ground truth: of a task only what was said earlier and
-the users' texts are read.
+deadline. It never scores, and of a task it reads only the users' texts and what came earlier.
 
 Worlds are synchronous. They are called inline, which is right for in-process worlds that take
 microseconds; the deadline is looked at between calls. An environment that waits for something sets
