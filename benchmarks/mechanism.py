@@ -7,7 +7,8 @@ boundary against outside of it (paper: 2.0 to 2.2 times); mean rewards of new va
 first judgement (paper: 0.25 to 0.75); how many of the tasks that could be seeds became some, in
 the first and the second half of the updates; by how much a task's mean reward moved until it was
 judged again, and how many updates later that was (paper: pass@16 less than 0.10 in about 13 steps);
-groups without variance in the first and the last quarter of the updates; how many tasks were
+groups without variance in the first and the last quarter of the updates; the mean rewards of
+original tasks and of variants, when new and when they return, by quarter; how many tasks were
 played, and from how many original ones their variants came, where the run folder has a checkpoint
 (exp of the entropy: as many as if all were used alike).
 """
@@ -106,6 +107,22 @@ def quarters(runs: Sequence[RunData]) -> str:
     return f"groups without variance, first to last quarter, by run: {pairs}"
 
 
+def visits(runs: Sequence[RunData]) -> list[str]:
+    """Mean rewards by quarter of the updates, which show what of a rise comes from the mix."""
+    found: dict[tuple[str, bool], list[list[float]]] = {}
+    for run in runs:
+        last = run.steps[-1].step
+        for step, j in run.judgements:
+            kind = j.origin, j.first_visit
+            found.setdefault(kind, [[], [], [], []])[4 * (step - 1) // last].append(j.rbar)
+    names = {"original": "original tasks", "variant": "variants"}
+    return [
+        f"{names[origin]} {'at their first visit' if new else 'that return'}, by quarter: "
+        + ", ".join(f"{statistics.fmean(q):.2f} ({len(q)})" if q else "-" for q in rows)
+        for (origin, new), rows in sorted(found.items())
+    ]
+
+
 def breadth(run: RunData) -> str:
     """How many tasks a run played, and how many original ones its groups of variants go back to."""
     played = Counter(j.task_id for _, j in run.judgements)
@@ -143,7 +160,7 @@ def main() -> None:
     runs = [run for path in paths for run in runs_at(path)]
     together = [step for run in runs for step in run.steps]
     lines = (variances(together), landing(together), selection(runs), movement(runs))
-    for line in (*lines, quarters(runs), *map(breadth, runs)):
+    for line in (*lines, quarters(runs), *visits(runs), *map(breadth, runs)):
         print(line)
 
 
