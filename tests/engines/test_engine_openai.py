@@ -176,8 +176,8 @@ def test_a_server_that_breaks_off_is_asked_for_the_rest() -> None:
 def test_a_server_that_samples_on_is_cut_behind_the_stop_string() -> None:
     """It may sample several tokens at once, heed no stop strings, or not name the one it found."""
     ids = list(range(10, 40))
-    told = {"token_logprobs": [-0.5] * len(ids)}
-    script = Scripted(token_ids=ids, logprobs=told, finish_reason="stop")
+    given = {"token_logprobs": [-0.5] * len(ids)}
+    script = Scripted(token_ids=ids, logprobs=given, finish_reason="stop")
 
     async def go(client: Engine) -> list[Completion]:
         session = client.open(1)

@@ -204,8 +204,8 @@ def test_as_many_functions_are_missing_as_in_the_seed_task(
 def test_a_value_is_missing_in_a_gap_whatever_the_category() -> None:
     seed = lacking("x", "function")
     assert gaps_are_real(noted(seed, seed)) is None
-    told = with_turn(seed, 0, dataclasses.replace(seed.turns[0], user="Do it with x7."))
-    assert "turn 1: nothing is missing" in str(gaps_are_real(noted(seed, told)))
+    worded = with_turn(seed, 0, dataclasses.replace(seed.turns[0], user="Do it with x7."))
+    assert "turn 1: nothing is missing" in str(gaps_are_real(noted(seed, worded)))
     assert [turn.answers for turn in noted(seed, seed).variant.turns] == [False, True, False, False]
 
 

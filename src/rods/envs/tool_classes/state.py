@@ -181,7 +181,9 @@ def copied(made: object) -> Any:
         fresh = copy.deepcopy(made)
         for base in reversed(type(made).__mro__[:-1]):
             for name, value in vars(base).items():
-                shared = not name.startswith(("__", "model_config")) and isinstance(value, _MUTABLE)
+                # A public counter would become state, and a counter has no plain form.
+                kinds = _MUTABLE if name[0] == "_" else CONTAINERS
+                shared = not name.startswith(("__", "model_config")) and isinstance(value, kinds)
                 if shared and name not in attributes(fresh):  # models and frozen ones refuse it
                     object.__setattr__(fresh, name, copy.deepcopy(value))
     except BaseException as error:  # copying runs the user's code
