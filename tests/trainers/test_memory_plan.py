@@ -217,7 +217,8 @@ def test_equal_copies_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     [("none", "policy"), ("dapo", "policy"), ("zerotir", "policy, reference (train.filtering)")],
 )
 def test_a_reference_is_counted_where_the_filter_reads_it(name: str, copies: str) -> None:
-    config = load_config("zerotir", "full", [f"train.filter={name}"])
+    overrides = [f"train.filter={name}", "rollout.schedule=asynchronous"]  # one copy of the weights
+    config = load_config("zerotir", "full", overrides)
     assert plan_of(large(), config, True).items[0].why.endswith(f": {copies}")
 
 
