@@ -21,7 +21,7 @@ from rods.report.viewer import member_view, stop_words, trajectory_view
 from rods.store import LOCK
 from rods.trajectory import TrainingSignal, Trajectory
 from rods.trajectory_codec import write_parquet
-from rods.types import StopReason
+from rods.types import Message, StopReason, ToolCall
 from verbs import held
 
 pytest.importorskip("duckdb", reason="needs the extra [view]")
@@ -81,6 +81,22 @@ def test_text_and_tools(index: TrajectoryIndex) -> None:
     assert found(index, tool="ca") == []
     assert len(found(index, text=ATTACK)) == 5, "text is looked for as JSON writes it"
     assert found(index, task="' OR 1=1 --") == []
+
+
+def test_words_of_any_language_are_found_in_any_case(tmp_path: Path) -> None:
+    one, other = members("a", 1, [0, 2])
+    spoken = Message("user", 'Öffne die "Straße": ПРИВЕТ')
+    asked = Message("assistant", "", (ToolCall("buche", {"ort": "Köln"}),))
+    other = replace(other, messages=(Message("user", "1 + 1 (two) \ud800\n*b*"),))
+    write_parquet(tmp_path / "step-000001.parquet", [replace(one, messages=(spoken, asked)), other])
+    made = TrajectoryIndex(tmp_path)
+    made.refresh()
+    for text in ("öffne", 'DIE "STRAßE"', "привет", "BUCHE", "köln"):
+        assert found(made, text=text) == [("a", 0)], text
+    for text in ("1 + 1 (TWO)", "\n*B*", "\ud800"):
+        assert found(made, text=text) == [("a", 1)], text
+    assert found(made, text="1 . 1") == [] and not made.faults
+    made.close()
 
 
 def test_groups_and_siblings(index: TrajectoryIndex) -> None:

@@ -12,6 +12,7 @@ lie in a temporary file; nothing is written into the run, and DuckDB loads no ex
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
@@ -265,9 +266,11 @@ def _where(wanted: TrajectoryFilter) -> tuple[str, dict[str, Any]]:
             parts.append(test)
             values[name] = value
     if wanted.text:
-        # The column is JSON in ASCII, so the text is looked for as JSON writes it.
-        parts.append("contains(text, $text)")
-        values["text"] = json.dumps(wanted.text)[1:-1].lower()
+        # The column is JSON in ASCII, which has other escapes for a letter in the other case.
+        both = (dict.fromkeys((c.lower(), c.upper().lower(), c.upper())) for c in wanted.text)
+        written = ([re.escape(json.dumps(one)[1:-1].lower()) for one in some] for some in both)
+        parts.append("regexp_matches(text, $text)")
+        values["text"] = "".join(f"(?:{'|'.join(dict.fromkeys(some))})" for some in written)
     return " AND ".join(parts), values
 
 
