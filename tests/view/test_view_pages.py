@@ -121,6 +121,9 @@ def test_only_who_has_the_token_sees_anything(address: str) -> None:
         web.get("/", params={"token": token})
         shown = web.get("/")
         assert shown.status_code == 200 and token not in shown.text
+        # Cookies do not tell ports apart, so that another local service may have written this one.
+        web.cookies.set("rods_theme", "</script><script>evil()")
+        assert "evil" not in web.get("/").text
 
 
 @pytest.mark.parametrize(

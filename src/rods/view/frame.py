@@ -80,6 +80,7 @@ def head(runs: Sequence[RunView], run: RunView | None, here: str, theme: str) ->
 
 async def live(runs: Sequence[RunView], content: Content) -> None:
     """Write content now, and again when a run has more."""
+    theme = theme if theme in THEMES else ""  # another service of this machine may set cookies
 
     async def versions() -> list[int]:
         return [await to_thread(run.refresh) for run in runs]
