@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from vet_clinic import clinic
 pytest.importorskip("duckdb", reason="needs the extra [view]")
 pytest.importorskip("nicegui", reason="needs the extra [view]")
 
+from rods.view.frame import _jinja, json_for_people
 from rods.view.seeds import SeedFile
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -168,6 +170,14 @@ def test_what_is_shown_names_results_and_the_gate(file: Path) -> None:
     assert '"due": 85.0' in found.shown(seed(12))["steps"][0].result.content
     alone = Task(clinic.name, "base", (seed(12).turns[0],), seed(12).world)
     assert found.shown(alone)["problem"].startswith("form: ")
+
+
+def test_data_of_a_world_are_shown_as_they_are_written() -> None:
+    task = Task("notes", "base", (Turn("Öffne"),), {"note": "Köln's < 5 & \ud800"})
+    values: dict[str, Any] = {"steps": (), "problem": ""}
+    page = _jinja.get_template("seed.html.j2").render(task=task, **values)
+    assert '"note": "Köln\'s < 5 & \\ud800"' in unescape(page), "no escapes of JSON"
+    assert json.loads(json_for_people(task.to_json())) == task.to_json()
 
 
 @pytest.mark.parametrize(

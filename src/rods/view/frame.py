@@ -17,6 +17,7 @@ from urllib.parse import urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from nicegui import ui
 
+from rods.infra.text import encoded
 from rods.report.build import TEMPLATES as REPORT
 from rods.report.heldout import category_words
 from rods.report.panels import Figure, words
@@ -51,11 +52,17 @@ def link(path: str, **query: object) -> str:
     return path + (f"?{urlencode(given)}" if given else "")
 
 
+def json_for_people(value: object) -> str:
+    """Indented JSON whose letters stand as they are; `tojson` escapes quotes, `<` and umlauts."""
+    return encoded(json.dumps(value, indent=2, ensure_ascii=False)).decode()
+
+
 _jinja = Environment(
     loader=FileSystemLoader(OWN), autoescape=True, undefined=StrictUndefined, trim_blocks=True
 )
 _jinja.filters |= {
     "category": category_words,
+    "json": json_for_people,
     "words": words,
     "reason": reason_words,
     "stop": stop_words,
@@ -73,6 +80,7 @@ def head(runs: Sequence[RunView], run: RunView | None, here: str, theme: str) ->
     style = [REPORT / "style.css", REPORT / "viewer.css", OWN / "view.css"]
     ui.add_css("\n".join(path.read_text(encoding="utf-8") for path in style))
     script = (OWN / "view.js").read_text(encoding="utf-8")
+    theme = theme if theme in THEMES else ""  # another service of this machine may set cookies
     ui.add_head_html(f"<script>const THEME = {json.dumps(theme)};\n{script}</script>")
     ui.dark_mode(THEMES.get(theme))
     html("header", runs=runs, run=run, here=here, pages=PAGES)
@@ -80,7 +88,6 @@ def head(runs: Sequence[RunView], run: RunView | None, here: str, theme: str) ->
 
 async def live(runs: Sequence[RunView], content: Content) -> None:
     """Write content now, and again when a run has more."""
-    theme = theme if theme in THEMES else ""  # another service of this machine may set cookies
 
     async def versions() -> list[int]:
         return [await to_thread(run.refresh) for run in runs]

@@ -28,7 +28,7 @@ from rods.synthesis.base import Base
 from rods.synthesis.gates.keeper import Gatekeeper
 from rods.synthesis.stages import stage_of
 from rods.task import Task, carried, read_tasks, write_tasks
-from rods.view.frame import head, html
+from rods.view.frame import head, html, json_for_people
 
 
 class SeedFile:
@@ -118,7 +118,7 @@ def _controls(file: SeedFile, task: Task, done: Callable[[], object]) -> None:
         else:
             done()
 
-    text = ui.textarea("task", value=json.dumps(task.to_json(), indent=1)).props("outlined")
+    text = ui.textarea("task", value=json_for_people(task.to_json())).props("outlined")
     text.set_visibility(False)
     problem = ui.label().classes("bad")
     with ui.row():
