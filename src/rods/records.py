@@ -66,7 +66,7 @@ def rollout_metrics(
         "trajectories": len(trajectories),
         "progress_mean": statistics.fmean(progress) if progress else 0.0,
         **({"abstained": statistics.fmean(gaps)} if gaps else {}),
-        "invalid": sum(not t.valid for t in trajectories),
+        "invalid": sum(not s.valid for row in scores for s in row),
         "cut_results": sum(t.cut_results for t in trajectories),
         "stops": _counts(t.stop.value for t in trajectories),
         "verdicts": _counts(s.verdict.value for t in trajectories for s in t.steps),

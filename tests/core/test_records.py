@@ -43,3 +43,10 @@ def test_the_share_of_turns_in_which_the_agent_abstained(
     groups = [Group(TASK, tuple(trajectories), 0)]
     metrics = rollout_metrics(groups, [[Score(0.0) for _ in trajectories]], 1.0)
     assert metrics.get("abstained") == (share and pytest.approx(share))
+
+
+def test_a_trajectory_whose_score_is_invalid_counts_as_such() -> None:
+    group = Group(TASK, (played(CALLED), played(CALLED), played(ACTED)), 0)
+    scores = [Score(1.0), Score(0.0, valid=False, reason="its judge is gone"), Score(0.5)]
+    metrics = rollout_metrics([group], [scores], 1.0)
+    assert (metrics["invalid"], metrics["reward_mean"]) == (1, 0.75)
