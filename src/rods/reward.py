@@ -110,8 +110,9 @@ def _checked(result: object, task: Task) -> Score:
     if not finite:
         raise RewardError(f"task {task.id}: the reward is {result.value!r}, not a finite number.")
     parts: Mapping[str, Any] = result.parts
-    if bad := {k: v for k, v in parts.items() if not isinstance(v, SupportsFloat)}:
-        raise RewardError(f"task {task.id}: parts of the reward are not numbers: {bad}.")
+    numbers = [k for k, v in parts.items() if isinstance(v, SupportsFloat) and math.isfinite(v)]
+    if bad := {k: v for k, v in parts.items() if k not in numbers}:
+        raise RewardError(f"task {task.id}: parts of the reward are not finite numbers: {bad}.")
     return result
 
 

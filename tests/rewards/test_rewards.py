@@ -118,7 +118,8 @@ class Grouped:
         (Score(cast("float", None)), "the reward is None, not a finite number"),
         (Score(cast("float", "1")), "the reward is '1', not a finite number"),
         (Score(float("nan")), "the reward is nan, not a finite number"),
-        (Score(1.0, {"a": cast("float", "1")}), "parts of the reward are not numbers: .*a"),
+        (Score(1.0, {"a": cast("float", "1")}), "parts of the reward are not finite numbers: .*a"),
+        (Score(1.0, {"b": 0.5, "a": float("nan")}), r"not finite numbers: \{'a': nan\}"),
     ],
 )
 def test_what_is_no_score_is_refused_by_name(returned: Any, message: str) -> None:
