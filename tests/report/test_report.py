@@ -523,6 +523,18 @@ def test_the_viewer_aligns_messages_turns_and_spans(tmp_path: Path) -> None:
     assert view["groups"][0]["members"][0]["signal"] is None
 
 
+def test_a_group_in_rollout_during_an_update_stays_whole(tmp_path: Path) -> None:
+    """Its members began under different versions of the policy."""
+    path = write_run(tmp_path / "run", steps=2)
+    (path / "trajectories").mkdir()
+    wins = [(True, True), (False, False), (True, False)]
+    members = [trajectory("task", m, 5 + m // 2, w) for m, w in enumerate(wins)]
+    assert {m.policy_version for m in members} == {5, 6}
+    write_parquet(path / "trajectories" / "step-000001.parquet", members)
+    view: Any = trajectory_view(load_run(path))
+    assert [(len(g["members"]), g["mean"], g["version"]) for g in view["groups"]] == [(3, 0.5, 5)]
+
+
 def test_without_a_tokenizer_sampled_text_is_shown_and_the_rest_counted(finished: Path) -> None:
     view: Any = trajectory_view(load_run(finished))
     spans = view["groups"][0]["members"][0]["spans"]

@@ -99,12 +99,13 @@ def decoder_for(run: RunData) -> Decode | None:
 
 def _groups(rows: Iterable[Signaled]) -> list[list[Signaled]]:
     """Whole groups in the order of the file; an update may have several of one task."""
-    groups: dict[tuple[int, str, int], list[Signaled]] = defaultdict(list)
-    seen = Counter[tuple[int, str, int]]()
+    # Not by version: members of a group that was in rollout during an update differ in it.
+    groups: dict[tuple[str, int], list[Signaled]] = defaultdict(list)
+    seen = Counter[tuple[str, int]]()
     for row in rows:
-        name = row[0].policy_version, row[0].task_id
-        groups[*name, seen[*name, row[0].member]].append(row)
-        seen[*name, row[0].member] += 1
+        name, member = row[0].task_id, row[0].member
+        groups[name, seen[name, member]].append(row)
+        seen[name, member] += 1
     return [sorted(members, key=lambda row: row[0].member) for members in groups.values()]
 
 
@@ -136,7 +137,7 @@ def _group_view(
     values, (first, _) = [member.progress for member, _ in members if member.valid], members[0]
     return {
         "task": first.task_id,
-        "version": first.policy_version,
+        "version": min(member.policy_version for member, _ in members),
         "category": category_words(judged.category) if judged else "",
         **{key: getattr(judged, key, "") for key in ("origin", "region")},
         "file": file,
