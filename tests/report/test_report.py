@@ -535,6 +535,15 @@ def test_a_group_in_rollout_during_an_update_stays_whole(tmp_path: Path) -> None
     assert [(len(g["members"]), g["mean"], g["version"]) for g in view["groups"]] == [(3, 0.5, 5)]
 
 
+def test_names_of_runs_are_no_markup_of_tables(tmp_path: Path) -> None:
+    names = [f"[red]{one}[/x]" for one in "ab"]
+    paths = [write_run(tmp_path / one, steps=2) for one in "ab"]
+    found = compare_runs([f"{name}={path}" for name, path in zip(names, paths, strict=True)])
+    screen = Console(file=io.StringIO(), width=200)
+    screen.print(found.table())
+    assert f"minus {names[0]}" in screen.file.getvalue()  # pyright: ignore
+
+
 def test_without_a_tokenizer_sampled_text_is_shown_and_the_rest_counted(finished: Path) -> None:
     view: Any = trajectory_view(load_run(finished))
     spans = view["groups"][0]["members"][0]["spans"]

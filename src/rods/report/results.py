@@ -14,7 +14,6 @@ from statistics import fmean
 
 from rich import box
 from rich.console import Group
-from rich.markup import escape
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -46,7 +45,7 @@ def summary_table(run: RunData) -> Table:
     last = run.last_evaluation
     rows = heldout.result_rows(run.evaluation("before"), last)
     at = f", before training and at {last.when}" if last and last.when != "after" else ""
-    title = f"Held-out results of {escape(run.name)}{at}"
+    title = f"Held-out results of {run.name}{at}"
     each = "of the 95 % interval over scenarios, each compared with itself before"
     return _table(title, each, rows, _change)
 
@@ -125,7 +124,8 @@ def _change(cell: MetricCell) -> Text:
 
 def plain_table(title: str, caption: str, *columns: Column | str) -> Table:
     """A table without borders; the box's own blank parts columns: six of them fit 80 columns."""
-    table = Table(*columns, title=title, caption=caption, box=box.SIMPLE_HEAD, padding=0)
+    above, below = Text(title, "table.title"), Text(caption, "table.caption")  # names as they are
+    table = Table(*columns, title=above, caption=below, box=box.SIMPLE_HEAD, padding=0)
     table.show_edge = table.pad_edge = False
     return table
 
