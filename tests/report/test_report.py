@@ -47,13 +47,14 @@ from rods.report.plots import Axes, Series, forest, histogram, line_chart, scatt
 from rods.report.results import (
     change,
     evaluation_table,
+    markdown_table,
     numbers,
     plain_table,
     reach,
     suite_table,
     summary,
 )
-from rods.report.run_data import EvalRow, EvaluationPass, evaluation_of, load_run
+from rods.report.run_data import EvalRow, EvaluationPass, RunData, evaluation_of, load_run
 from rods.report.viewer import trajectory_view
 from rods.store import RunDirectory
 from rods.synthesis.gates.keeper import GATES, QUESTION_GATES, SEED_GATES
@@ -542,6 +543,17 @@ def test_names_of_runs_are_no_markup_of_tables(tmp_path: Path) -> None:
     screen = Console(file=io.StringIO(), width=200)
     screen.print(found.table())
     assert f"minus {names[0]}" in screen.file.getvalue()  # pyright: ignore
+
+
+def test_a_table_in_markdown_holds_any_category() -> None:
+    rows = [
+        {"task_id": f"t{i}", "category": kind, "scenario": f"s{i}", "greedy_progress": [0.5]}
+        for i, kind in enumerate(["a|b", "c\nd"] * 3)
+    ]
+    passes = (evaluation_of("before", rows), evaluation_of("after", rows))
+    table = markdown_table(RunData(Path("run"), {}, evaluations=passes))
+    assert [len(re.findall(r"(?<!\\)\|", line)) for line in table] == [4] * 5
+    assert not any("\n" in line for line in table) and "| a\\|b | 3 |" in table[3]
 
 
 def test_without_a_tokenizer_sampled_text_is_shown_and_the_rest_counted(finished: Path) -> None:

@@ -58,7 +58,8 @@ def markdown_table(run: RunData) -> list[str]:
     lines.append(["---"] * len(lines[0]))
     for row in rows:
         cells = [_change(row.cells[metric]).plain.replace("\n", ", ") for metric in metrics]
-        lines.append([_named(row), str(row.tasks), *cells])
+        name = " ".join(_named(row).split()).replace("|", "\\|")  # a category is a user's word
+        lines.append([name, str(row.tasks), *cells])
     return [f"| {' | '.join(line)} |" for line in lines]
 
 
