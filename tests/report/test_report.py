@@ -19,6 +19,8 @@ from rich.table import Column
 
 from pool_cases import original
 from report_runs import ATTACK, signal, trajectory, write_run, write_trajectories
+from rods.config import BoundarySettings
+from rods.curriculum.boundary import judge_values
 from rods.errors import StoreError
 from rods.evaluation.stats import Interval, paired_difference
 from rods.evaluation.suites import Accuracy, SuiteRow
@@ -36,6 +38,7 @@ from rods.report.panels import (
     boundary_without_variance,
     first_visits,
     held_out_curves,
+    landing_of,
     learning_curves,
     mechanism_figures,
     pool_figures,
@@ -438,6 +441,27 @@ def test_boundary_tasks_without_variance_are_counted(tmp_path: Path) -> None:
     note_lines(tmp_path, [json.dumps({**record, "step": 2, "synthesis": {"tried": 3}}) + "\n"])
     figures = mechanism_figures(load_run(tmp_path))
     assert figures[0].chart is None and "No variant was visited" in figures[0].caption
+
+
+def test_a_variant_lands_where_its_judgement_put_it(tmp_path: Path) -> None:
+    values, settings = [0.7, 0.1, 0.0, 0.0], BoundarySettings(low=0.2)
+    judged = judge_values("v", "base", values, settings, step=1, version=0)
+    assert judged and judged.rbar < 0.2 and judged.region == "boundary", "it misses by rounding"
+    row = {"task_id": "v", "rbar": judged.rbar, "variance": judged.variance, "origin": "variant",
+           "region": judged.region, "first_visit": True}  # fmt: skip
+    (tmp_path / "manifest.json").write_text("{}", encoding="utf-8")
+    note_lines(tmp_path, [json.dumps({"kind": "step", "step": 1, "judgements": [row]}) + "\n"])
+    found = landing_of(load_run(tmp_path))
+    assert found and found.inside == 1
+
+
+def test_the_landing_histogram_holds_every_category(tmp_path: Path) -> None:
+    row = {"rbar": 0.5, "variance": 0.1, "origin": "variant", "first_visit": True}
+    judged = [{"task_id": f"{n}", "category": f"kind {n:02d}", **row} for n in range(40)]
+    (tmp_path / "manifest.json").write_text("{}", encoding="utf-8")
+    note_lines(tmp_path, [json.dumps({"kind": "step", "step": 1, "judgements": judged}) + "\n"])
+    chart = mechanism_figures(load_run(tmp_path))[0].chart
+    assert chart and sum(sum(trace["y"]) for trace in chart["data"]) == 40
 
 
 def test_synthesis_reasons_add_up(finished: Path) -> None:

@@ -16,7 +16,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise, product
+from itertools import cycle, pairwise, product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -224,9 +224,9 @@ class Landing(NamedTuple):
 
 def landing_of(run: RunData) -> Landing | None:
     """Where new variants land; None where none was visited."""
-    values = [j.rbar for j in first_visits(run)]
-    low, high = boundary_band(run)
-    inside = sum(low <= value <= high for value in values)
+    visits = first_visits(run)
+    values = [judged.rbar for judged in visits]
+    inside = sum(judged.region == "boundary" for judged in visits)  # by settings of that time
     return Landing(values, statistics.median(values), inside) if values else None
 
 
@@ -238,7 +238,7 @@ def _landing(run: RunData) -> Figure:
     visits, band = first_visits(run), boundary_band(run)
     categories = sorted({judged.category for judged in visits})
     groups: list[Layer] = []
-    for category, css in zip(categories, ("s-1", "s-3", "s-4", "s-2") * 9, strict=False):
+    for category, css in zip(categories, cycle(("s-1", "s-3", "s-4", "s-2")), strict=False):
         means = [judged.rbar for judged in visits if judged.category == category]
         groups.append((category_words(category), means, css))
     low, high = min(0.0, *landing.values), max(1.0, *landing.values)
