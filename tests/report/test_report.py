@@ -43,6 +43,7 @@ from rods.report.panels import (
     mechanism_figures,
     pool_figures,
     schedule_curves,
+    signed,
     synthesis_figure,
     tool_curves,
 )
@@ -443,6 +444,15 @@ def test_boundary_tasks_without_variance_are_counted(tmp_path: Path) -> None:
     assert figures[0].chart is None and "No variant was visited" in figures[0].caption
 
 
+def test_the_landing_histogram_holds_every_category(tmp_path: Path) -> None:
+    row = {"rbar": 0.5, "variance": 0.1, "origin": "variant", "first_visit": True}
+    judged = [{"task_id": f"{n}", "category": f"kind {n:02d}", **row} for n in range(40)]
+    (tmp_path / "manifest.json").write_text("{}", encoding="utf-8")
+    note_lines(tmp_path, [json.dumps({"kind": "step", "step": 1, "judgements": judged}) + "\n"])
+    chart = mechanism_figures(load_run(tmp_path))[0].chart
+    assert chart and sum(sum(trace["y"]) for trace in chart["data"]) == 40
+
+
 def test_a_variant_lands_where_its_judgement_put_it(tmp_path: Path) -> None:
     values, settings = [0.7, 0.1, 0.0, 0.0], BoundarySettings(low=0.2)
     judged = judge_values("v", "base", values, settings, step=1, version=0)
@@ -453,15 +463,6 @@ def test_a_variant_lands_where_its_judgement_put_it(tmp_path: Path) -> None:
     note_lines(tmp_path, [json.dumps({"kind": "step", "step": 1, "judgements": [row]}) + "\n"])
     found = landing_of(load_run(tmp_path))
     assert found and found.inside == 1
-
-
-def test_the_landing_histogram_holds_every_category(tmp_path: Path) -> None:
-    row = {"rbar": 0.5, "variance": 0.1, "origin": "variant", "first_visit": True}
-    judged = [{"task_id": f"{n}", "category": f"kind {n:02d}", **row} for n in range(40)]
-    (tmp_path / "manifest.json").write_text("{}", encoding="utf-8")
-    note_lines(tmp_path, [json.dumps({"kind": "step", "step": 1, "judgements": judged}) + "\n"])
-    chart = mechanism_figures(load_run(tmp_path))[0].chart
-    assert chart and sum(sum(trace["y"]) for trace in chart["data"]) == 40
 
 
 def test_synthesis_reasons_add_up(finished: Path) -> None:
@@ -560,15 +561,6 @@ def test_a_group_in_rollout_during_an_update_stays_whole(tmp_path: Path) -> None
     assert [(len(g["members"]), g["mean"], g["version"]) for g in view["groups"]] == [(3, 0.5, 5)]
 
 
-def test_names_of_runs_are_no_markup_of_tables(tmp_path: Path) -> None:
-    names = [f"[red]{one}[/x]" for one in "ab"]
-    paths = [write_run(tmp_path / one, steps=2) for one in "ab"]
-    found = compare_runs([f"{name}={path}" for name, path in zip(names, paths, strict=True)])
-    screen = Console(file=io.StringIO(), width=200)
-    screen.print(found.table())
-    assert f"minus {names[0]}" in screen.file.getvalue()  # pyright: ignore
-
-
 def test_a_table_in_markdown_holds_any_category() -> None:
     rows = [
         {"task_id": f"t{i}", "category": kind, "scenario": f"s{i}", "greedy_progress": [0.5]}
@@ -578,6 +570,20 @@ def test_a_table_in_markdown_holds_any_category() -> None:
     table = markdown_table(RunData(Path("run"), {}, evaluations=passes))
     assert [len(re.findall(r"(?<!\\)\|", line)) for line in table] == [4] * 5
     assert not any("\n" in line for line in table) and "| a\\|b | 3 |" in table[3]
+
+
+def test_names_of_runs_are_no_markup_of_tables(tmp_path: Path) -> None:
+    names = [f"[red]{one}[/x]" for one in "ab"]
+    paths = [write_run(tmp_path / one, steps=2) for one in "ab"]
+    found = compare_runs([f"{name}={path}" for name, path in zip(names, paths, strict=True)])
+    screen = Console(file=io.StringIO(), width=200)
+    screen.print(found.table())
+    assert f"minus {names[0]}" in screen.file.getvalue()  # pyright: ignore
+
+
+def test_a_difference_of_nothing_has_no_minus_on_a_page() -> None:
+    nothing = Interval(-1e-17, -4e-4, 4e-4, 9, 9)
+    assert interval(nothing) == "[+0.000, +0.000]" and signed(nothing.mean) == "+0.000"
 
 
 def test_without_a_tokenizer_sampled_text_is_shown_and_the_rest_counted(finished: Path) -> None:

@@ -62,7 +62,7 @@ def write_page(path: Path, template: str, context: Mapping[str, object]) -> Path
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    helpers = {"interval": interval, "metrics": METRICS, "sets": SETS}
+    helpers = {"interval": interval, "metrics": METRICS, "sets": SETS, "signed": panels.signed}
     helpers |= {"plotly_script": plotly_script}
     page = environment.get_template(template).render({**helpers, **context})
     write_atomic(path, page)
@@ -148,7 +148,7 @@ def _change_tile(label: str, cell: MetricCell) -> Tile:
         means = " → ".join(f"{i.mean:.3f}" if i else "?" for i in (cell.before, cell.after))
         reach = interval(change)
         reach = reach[1:-1] if "no interval" in reach else f"95 % interval {reach}"
-        return Tile(f"{change.mean:+.3f}", label, f"{means}; {reach}")
+        return Tile(panels.signed(change.mean), label, f"{means}; {reach}")
     when, known = ("before", cell.before) if cell.before else ("after", cell.after)
     value = f"{known.mean:.3f}" if known else DASH
     return Tile(value, label, f"{when} training; no difference can be given")
@@ -200,7 +200,7 @@ def interval(found: Interval | None) -> str:
     why = "too few scenarios" if wide else "all changed alike" if found.is_flat else ""
     if why:
         return f"[no interval: {why}]"
-    return f"[{_possible(found).low:+.3f}, {_possible(found).high:+.3f}]"
+    return f"[{panels.signed(_possible(found).low)}, {panels.signed(_possible(found).high)}]"
 
 
 def span(seconds: float) -> str:

@@ -321,6 +321,11 @@ def words(name: str) -> str:
     return name.replace("_", " ")
 
 
+def signed(difference: float) -> str:
+    """`+0.112`; a difference that is rounded to nothing has no minus."""
+    return f"{round(difference, 3) + 0.0:+.3f}"
+
+
 class Tile(NamedTuple):
     """One number of the overview."""
 

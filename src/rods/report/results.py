@@ -21,7 +21,7 @@ from rods.evaluation.stats import Interval
 from rods.evaluation.suites import Accuracy, SuiteRow
 from rods.report import heldout
 from rods.report.heldout import METRICS, MetricCell, ResultRow
-from rods.report.panels import facts, words
+from rods.report.panels import facts, signed, words
 from rods.report.run_data import EvaluationPass, RunData, load_run
 
 NONE = "No ± is shown if there are too few scenarios, or if all differences are equal."
@@ -176,7 +176,7 @@ def change(found: Interval | None) -> Text:
     if found is None:
         return Text("-", style="dim")
     color = "dim" if not found.excludes_zero else "green" if found.mean > 0 else "red"
-    return Text(f"{round(found.mean, 3) + 0.0:+.3f}{reach(found, -1.0)}", style=color)
+    return Text(f"{signed(found.mean)}{reach(found, -1.0)}", style=color)
 
 
 def suite_table(name: str, found: Sequence[Accuracy], rows: Sequence[SuiteRow]) -> Group:
