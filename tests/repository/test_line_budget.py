@@ -28,7 +28,7 @@ HEART = ("loop.py", "components.py")
 TOP = tuple(path.name for path in SOURCE.glob("*.py") if path.name not in (*HEART, "config"))
 BUDGETS = {
     "loop and components": Budget(HEART, 400, 411),
-    "other modules at the top": Budget(TOP, 2_800, 3_171),
+    "other modules at the top": Budget(TOP, 2_800, 3_172),
     "config": Budget(("config",), 1_500, 1_691),
     "rollout": Budget(("rollout",), 1_800, 1_958),
     "curriculum": Budget(("curriculum",), 1_200, 1_652),
@@ -36,16 +36,16 @@ BUDGETS = {
     "rewards and dialects": Budget(("rewards", "dialects"), 2_700, 4_013),
     "trainers": Budget(("trainers",), 4_000, 4_557),
     "engines": Budget(("engines",), 3_000, 3_708),
-    "evaluation and report": Budget(("evaluation", "report"), 3_300, 4_887),
+    "evaluation and report": Budget(("evaluation", "report"), 3_300, 4_894),
     "cli, assemble, infra": Budget(("cli", "assemble", "infra"), 4_000, 8_064),
     "envs": Budget(("envs",), 9_000, 9_554, ("envs/repo/repositories",)),
     "sandbox": Budget(("sandbox",), 3_200, 2_933),
-    "view": Budget(("view",), 1_100, 1_226),
+    "view": Budget(("view",), 1_100, 1_237),
     "offline writers": Budget(("writers",), 5_200, 5_662),
     "recipes": Budget(("recipes",), 1_600, 1_382),
     "integrations": Budget(("integrations",), 4_000, 3_614),
     "suites": Budget(("suites",), 1_900, 1_665),
-    "all of src/rods": Budget((".",), 56_000, 68_396, ("envs/repo/repositories",)),
+    "all of src/rods": Budget((".",), 56_000, 68_415, ("envs/repo/repositories",)),
 }
 
 
