@@ -61,10 +61,10 @@ def rollout_metrics(
     gaps = [v.solved for v in turns if not v.expects_calls and v.correct is None]
     tokens = sum(t.ledger.generated for t in trajectories)
     return {
-        "reward_mean": statistics.fmean(values) if values else 0.0,
-        "reward_std": statistics.pstdev(values) if values else 0.0,
+        "reward_mean": statistics.fmean(values) if values else None,
+        "reward_std": statistics.pstdev(values) if values else None,
         "trajectories": len(trajectories),
-        "progress_mean": statistics.fmean(progress) if progress else 0.0,
+        "progress_mean": statistics.fmean(progress) if progress else None,
         **({"abstained": statistics.fmean(gaps)} if gaps else {}),
         "invalid": sum(not s.valid for row in scores for s in row),
         "cut_results": sum(t.cut_results for t in trajectories),

@@ -50,3 +50,7 @@ def test_a_trajectory_whose_score_is_invalid_counts_as_such() -> None:
     scores = [Score(1.0), Score(0.0, valid=False, reason="its judge is gone"), Score(0.5)]
     metrics = rollout_metrics([group], [scores], 1.0)
     assert (metrics["invalid"], metrics["reward_mean"]) == (1, 0.75)
+    nothing = Group(TASK, [dataclasses.replace(t, failure="lost") for t in group.trajectories], 0)
+    metrics = rollout_metrics([nothing], [[Score(0.0, valid=False)] * 3], 1.0)
+    means = ("reward_mean", "reward_std", "progress_mean")
+    assert [metrics[name] for name in means] == [None] * 3, "nothing was measured, and not 0"

@@ -98,6 +98,17 @@ def test_the_lines_of_a_long_run_fit_120_characters_and_say_what_changed() -> No
     assert len(lines) == 120 and lines[-1].endswith("| boundary 20/32 tasks | 2:13:20 left")
 
 
+def test_an_update_without_a_valid_trajectory_is_in_no_mean() -> None:
+    shown = console(terminal=False)
+    with TrainDisplay("run", 10, console=shown) as display:
+        display.record({**STEP, "step": 1, "reward_mean": None, "progress_mean": None})
+        display.record(STEP)
+        display.record({**STEP, "step": 3, "reward_mean": None, "progress_mean": None})
+    lines = text(shown).splitlines()
+    assert "| reward - | progress - |" in lines[0]
+    assert all("| reward 1.50 | progress 0.438 |" in line for line in lines[1:])
+
+
 def test_a_line_with_every_fact_is_wrapped_and_loses_nothing() -> None:
     shown = console(terminal=False)
     stages = {f"stage_of_a_writer_{n}": 1000 + n for n in range(8)}

@@ -120,8 +120,8 @@ class TrainDisplay:
                 self._retired.update(record.get("retired") or {})
             case "step":
                 self._step = record
-                self._progress.append(_number(record, "progress_mean"))
-                self._rewards.append(_number(record, "reward_mean"))
+                for means, key in (self._progress, "progress_mean"), (self._rewards, "reward_mean"):
+                    means += [record[key]] if record.get(key) is not None else []
             case "eval":
                 self._held_out[str(record["when"])] = _means(record)
             case _:
@@ -253,7 +253,7 @@ class TrainDisplay:
 def _trend(means: Sequence[float], digits: int) -> str:
     """Return the mean of the first and of the last updates; of few updates, only the last."""
     rise = f"{fmean(means[:RECENT]):.{digits}f} → " if len(means) > RECENT else ""
-    return f"{rise}{fmean(means[-RECENT:]):.{digits}f}"
+    return f"{rise}{fmean(means[-RECENT:]):.{digits}f}" if means else "-"
 
 
 def _means(record: Mapping[str, Any]) -> str:
