@@ -1074,6 +1074,13 @@ def test_what_is_0_in_every_update_is_said_and_not_drawn(tmp_path: Path) -> None
     assert clipped.chart is None and clipped.caption == "0 in every update."
     assert entropy.chart and [line["name"] for line in entropy.chart["data"]] == ["entropy"]
     assert entropy.caption.endswith("0 in every update: KL.")
+    skipped = {"kind": "step", "step": 3, "kl": None, "entropy": None, "clip_high": None}
+    note_lines(tmp_path, [json.dumps(skipped) + "\n"])
+    figures = {f.title: f for f in learning_curves(load_run(tmp_path))}
+    chart = figures["Entropy and KL"].chart
+    assert chart and [line["name"] for line in chart["data"]] == ["entropy"]
+    assert chart["data"][0]["y"] == [0.5, 0.5, 0.5, None], "an update that was skipped is a gap"
+    assert figures["Clipped tokens"].caption == "0 in every update."
 
 
 def test_the_held_out_curve_has_a_point_for_each_evaluation(tmp_path: Path) -> None:

@@ -183,6 +183,18 @@ def test_nothing_to_learn_is_said():
     assert report.skipped == "there was no group"
 
 
+def test_an_update_that_ran_no_policy_has_no_entropy_of_0():
+    """A report would draw it as a collapse of the policy."""
+    trainer, groups = make_trainer(make_model(), kl=0.1), make_groups(make_model())
+    equal = [[Score(1.0)] * 4] * 2
+    skipped, made = (trainer.update(groups, s).metrics() for s in (equal, make_scores(groups)))
+    names = ("loss", "policy_loss", "kl", "entropy", "approx_kl", "ratio_max", "grad_norm",
+             "clip_high", "clip_low", "clip_dual")  # fmt: skip
+    assert skipped["skipped"] and [skipped[name] for name in names] == [None] * 10
+    assert all(isinstance(made[name], float) for name in names) and made["entropy"] > 1
+    assert skipped.keys() == made.keys()
+
+
 @pytest.mark.slow
 def test_a_zero_variance_group_changes_nothing_beside_others():
     groups = make_groups(make_model(), groups=3)

@@ -116,7 +116,7 @@ def schedule_curves(run: RunData) -> list[Figure]:
 def _learning_curve(run: RunData, chart: Chart) -> Figure:
     curves = [step_series(run.steps, curve.key, curve.name, curve.css) for curve in chart.curves]
     measured = [line for line in curves if line]
-    lines = [line for line in measured if any(line.faint or line.ys)]
+    lines = [line for line in measured if moves(line.faint or line.ys)]
     if not lines:
         why = "0 in every update." if measured else "Not recorded in this run."
         return Figure(chart.title, why, None)
@@ -128,6 +128,11 @@ def _learning_curve(run: RunData, chart: Chart) -> Figure:
     axes = Axes("update", (0.0, 1.0) if chart.share else None, run.stage_starts)
     legend = [(line.name, line.css) for line in lines] if len(lines) > 1 else []
     return Figure(chart.title, caption, plots.line_chart(lines, axes), legend)
+
+
+def moves(values: Sequence[float]) -> bool:
+    """True if some number is not 0; NaN was not measured."""
+    return any(value != 0 and not math.isnan(value) for value in values)
 
 
 def step_series(steps: Sequence[StepRow], key: str, name: str, css: str) -> Series | None:
@@ -388,7 +393,7 @@ def overlays(runs: Sequence[RunData], labels: Sequence[str]) -> list[Figure]:
         for curve in curves:
             found = (step_series(run.steps, curve.key, label, css) for run, label, css in named)
             lines = [replace(line, faint=None) for line in found if line]  # without thin lines
-            if any(any(line.ys) for line in lines):
+            if any(moves(line.ys) for line in lines):
                 name = title if len(curves) == 1 else f"{title}: {curve.name}"
                 figures.append(overlay(name, caption, lines, axes))
     return figures

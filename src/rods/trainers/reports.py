@@ -91,11 +91,16 @@ class LocalUpdateReport:
     """Reward and advantages of each trajectory of each group; not for the log."""
 
     def metrics(self) -> dict[str, float | int | str | None]:
-        """All numbers in one flat row, for the log: those of the critic, counts by reason too."""
+        """All numbers in one flat row, for the log: those of the critic, counts by reason too.
+
+        What passes of the policy measure is None where no optimizer step was made.
+        """
         inner = ("critic", "dropped", "masked", "signals")
         flat: dict[str, float | int | str | None] = {
             f.name: getattr(self, f.name) for f in fields(self) if f.name not in inner
         }
+        if not self.optimizer_steps:  # the policy was not run: a 0 would be no measurement
+            flat |= dict.fromkeys(OF_STEPS)
         flat |= {f"dropped_{reason}": n for reason, n in self.dropped.items()}
         flat |= {f"masked_{reason}": n for reason, n in self.masked.items()}
         return flat | {**(self.critic or {})}
@@ -143,6 +148,7 @@ class UpdateSums:
 APART = ("samples", "zero_variance")
 """Fields of a batch that a report does not repeat as they are."""
 BY_TOKEN = ("approx_kl", "clip_high", "clip_low", "clip_dual")
+OF_STEPS = (*BY_TOKEN, "loss", "policy_loss", "kl", "entropy", "ratio_max", "grad_norm")
 
 
 def make_report(
