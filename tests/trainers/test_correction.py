@@ -68,7 +68,17 @@ def test_the_gap_is_shown_whatever_is_done_about_it(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("changes", [{}, {"epochs": 3}, {"minibatch": 4, "epochs": 2}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"epochs": 3},
+        {"minibatch": 4, "epochs": 2},
+        {"kl": 0.5, "kl_in": "reward"},
+        {"kl": 0.5, "kl_in": "reward", "epochs": 3},
+        {"kl": 0.5, "kl_in": "reward", "advantage": "gae"},
+    ],
+)
 def test_recomputed_the_engines_words_do_not_matter(changes):
     exact = make_groups(make_model(), groups=3)
     groups, _ = noisy(exact)

@@ -44,8 +44,9 @@ from rods.trainers.reports import LocalUpdateReport, UpdateSums, make_report
 from rods.trainers.samples import Floats, Sample, to_sample
 from rods.trajectory import Group
 
-_Known = dict[tuple[bytes, bytes], Floats]
-"""Log-probabilities under the start of what was looked at in an update, by ids and mask."""
+_Known = dict[tuple[bytes, bytes], tuple[Floats, Floats | None]]
+"""Log-probabilities under the start of what was looked at in an update, by ids and mask; and those
+of the trainer before it, where a KL in the reward needs them."""
 
 
 def _key(sample: Sample) -> tuple[bytes, bytes]:
@@ -144,7 +145,7 @@ class LocalTrainer:
                 samples = self._with_references(samples, known)
             # Several optimizer steps move the weights within the update.
             several = settings.epochs > 1 or 0 < settings.minibatch < len(samples)
-            if settings.correction.method != "none" and several:
+            if settings.correction.method != "none" and several and not self._pays_own:
                 parts = self._logprobs(self.model, samples)
                 samples = [
                     replace(s, old_logprobs=part) for s, part in zip(samples, parts, strict=True)
@@ -270,13 +271,21 @@ class LocalTrainer:
         return scores, unlikely if limits_perplexity(self.settings) else None
 
     def _with_references(self, samples: list[Sample], known: _Known) -> list[Sample]:
-        """The samples with log-probabilities under the start; each is computed once an update."""
+        """The samples with what `_Known` holds of them; each is computed once an update."""
         new = [s for s in samples if _key(s) not in known]
         adapted = self._reference is None
         with cast("Any", self._saved).disable_adapter() if adapted and new else nullcontext():
             found = self._logprobs(self._reference or self.model, new) if new else []
-        known |= {_key(s): part for s, part in zip(new, found, strict=True)}
-        return [replace(s, reference=known[_key(s)]) for s in samples]
+        own = self._logprobs(self.model, new) if self._pays_own and new else [None] * len(new)
+        known |= {_key(s): (ref, old) for s, ref, old in zip(new, found, own, strict=True)}
+        pairs = [(s, *known[_key(s)]) for s in samples]
+        return [replace(s, reference=ref, old_logprobs=old) for s, ref, old in pairs]
+
+    @property
+    def _pays_own(self) -> bool:
+        """True if rewards are less a KL of pi_old, which under a correction is the trainer's."""
+        paid = bool(self.settings.kl) and self.settings.kl_in == "reward"
+        return paid and self.settings.correction.method != "none"
 
     def _logprobs(self, model: PreTrainedModel, samples: list[Sample]) -> list[Floats]:
         """Log-probabilities of the sampled tokens of each sample under a model."""

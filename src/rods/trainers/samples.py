@@ -102,8 +102,8 @@ class Sample:
                 f"task {self.task_id}, member {self.member}: a KL reward needs the reference's "
                 "log-probabilities, and none were computed."
             )
-        own = self.rollout_logprobs[self.mask].astype(np.float64)
-        return own - self.reference.astype(np.float64)
+        old = self.rollout_logprobs[self.mask] if self.old_logprobs is None else self.old_logprobs
+        return old.astype(np.float64) - self.reference.astype(np.float64)
 
 
 def to_sample(trajectory: Trajectory, advantage: float, mask_env_tokens: bool = True) -> Sample:
