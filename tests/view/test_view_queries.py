@@ -96,6 +96,12 @@ def test_words_of_any_language_are_found_in_any_case(tmp_path: Path) -> None:
     for text in ("1 + 1 (TWO)", "\n*B*", "\ud800"):
         assert found(made, text=text) == [("a", 1)], text
     assert found(made, text="1 . 1") == [] and not made.faults
+    said = replace(one, member=2, messages=(Message("user", 'my "name": "user", 5'), asked))
+    write_parquet(tmp_path / "step-000002.parquet", [said])
+    made.refresh()
+    for text in ("name", "USER", "use", '"name": "'):
+        assert found(made, text=text) == [("a", 2)], f"{text} is no key of JSON"
+    assert found(made, text="role") == found(made, text="content") == []
     made.close()
 
 

@@ -52,6 +52,9 @@ _ROW = f"""{_PLACE}, task_id, member, stop, failure,
         {_SOLVED})) / greatest(1, n_turns))::FLOAT END AS progress"""
 _TEXT = f"""{_PLACE}, lower(messages) AS text,
     list_distinct(regexp_extract_all(steps, '"name": "([^"]+)", "arguments"', 1)) AS tools"""
+_WORDS = ("role", "system", "user", "assistant", "tool", "content", "calls", "name", "arguments")
+_WITHOUT_KEYS = """regexp_replace(text, '"(role": "[a-z]+", "content|calls|name|arguments)": ',
+    '', 'g')"""  # those of JSON; in a message its quotes have a backslash
 _SELECT = {"rows": _ROW, "texts": _TEXT}
 _FIRST = "number - member"  # row of a group's first member: an update may have two of one task
 _FILES = "FROM read_parquet($paths, filename = true, file_row_number = true, union_by_name = true)"
@@ -269,7 +272,8 @@ def _where(wanted: TrajectoryFilter) -> tuple[str, dict[str, Any]]:
         # The column is JSON in ASCII, which has other escapes for a letter in the other case.
         both = (dict.fromkeys((c.lower(), c.upper().lower(), c.upper())) for c in wanted.text)
         written = ([re.escape(json.dumps(one)[1:-1].lower()) for one in some] for some in both)
-        parts.append("regexp_matches(text, $text)")
+        keys = any(wanted.text.lower() in word for word in _WORDS)  # else it can be in none
+        parts.append(f"regexp_matches({_WITHOUT_KEYS if keys else 'text'}, $text)")
         values["text"] = "".join(f"(?:{'|'.join(dict.fromkeys(some))})" for some in written)
     return " AND ".join(parts), values
 
