@@ -13,9 +13,9 @@ what it saw: scored again from the beginning, in order, all groups get the same 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, Protocol, SupportsFloat, TypeAlias, runtime_checkable
 
 from rods.errors import RewardError
@@ -104,14 +104,13 @@ def _checked(result: object, task: Task) -> Score:
             "rods.Score(value)."
         )
     try:
-        finite = math.isfinite(result.value)
+        finite = isfinite(result.value)
     except TypeError:  # such as Score(None)
         finite = False
     if not finite:
         raise RewardError(f"task {task.id}: the reward is {result.value!r}, not a finite number.")
-    parts: Mapping[str, Any] = result.parts
-    numbers = [k for k, v in parts.items() if isinstance(v, SupportsFloat) and math.isfinite(v)]
-    if bad := {k: v for k, v in parts.items() if k not in numbers}:
+    own: Mapping[str, Any] = result.parts
+    if bad := {k: v for k, v in own.items() if not (isinstance(v, SupportsFloat) and isfinite(v))}:
         raise RewardError(f"task {task.id}: parts of the reward are not finite numbers: {bad}.")
     return result
 

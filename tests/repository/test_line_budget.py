@@ -28,7 +28,7 @@ HEART = ("loop.py", "components.py")
 TOP = tuple(path.name for path in SOURCE.glob("*.py") if path.name not in (*HEART, "config"))
 BUDGETS = {
     "loop and components": Budget(HEART, 400, 411),
-    "other modules at the top": Budget(TOP, 2_800, 3_172),
+    "other modules at the top": Budget(TOP, 2_800, 3_171),
     "config": Budget(("config",), 1_500, 1_691),
     "rollout": Budget(("rollout",), 1_800, 1_958),
     "curriculum": Budget(("curriculum",), 1_200, 1_652),
@@ -45,7 +45,7 @@ BUDGETS = {
     "recipes": Budget(("recipes",), 1_600, 1_382),
     "integrations": Budget(("integrations",), 4_000, 3_614),
     "suites": Budget(("suites",), 1_900, 1_665),
-    "all of src/rods": Budget((".",), 56_000, 68_439, ("envs/repo/repositories",)),
+    "all of src/rods": Budget((".",), 56_000, 68_438, ("envs/repo/repositories",)),
 }
 
 
