@@ -322,6 +322,18 @@ def test_metrics_and_log_rows(curriculum_of):
     assert curriculum.step(curriculum.epoch) == 1
 
 
+def test_the_first_of_two_visits_in_an_update_is_marked_as_such(curriculum_of):
+    curriculum = curriculum_of()
+    curriculum.start_epoch()
+    tasks = [lease.task for lease in curriculum.lease(40)]
+    first = [curriculum.observe(*group(t, half(None)), epoch=0) for t in tasks]
+    again = {lease.task.id: lease.task for lease in curriculum.draw(1)}
+    task = next(iter(again.values()))
+    second = curriculum.observe(*group(task, half(None)), epoch=1)
+    rows = [curriculum.log_row(j) for j in [*first, second] if j and j.task_id == task.id]
+    assert [row["first_visit"] for row in rows] == [True, False]  # logged after both
+
+
 def test_a_resume_needs_the_saved_files_alone(curriculum_of, tmp_path):
     curriculum = curriculum_of(replay={"inject": 1.0})
     play(curriculum, half, epochs=2)

@@ -252,5 +252,5 @@ def judgement_row(judgement: Judgement, entry: PoolEntry) -> dict[str, Json]:
         "origin": "original" if entry.task.is_original else "variant", "rbar": judgement.rbar,
         "phi": judgement.phi, "variance": judgement.variance, "interval": [*judgement.interval],
         "n_valid": judgement.n_valid, "k": judgement.k, "region": judgement.region,
-        "policy_version": judgement.policy_version, "first_visit": len(entry.visits) == 1,
+        "policy_version": judgement.policy_version, "first_visit": entry.judgements[0] is judgement,
     }  # fmt: skip
