@@ -10,6 +10,7 @@ import re
 import shlex
 import sys
 import tomllib
+from dataclasses import replace
 from inspect import isfunction, signature
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -471,9 +472,10 @@ def test_the_scores_of_the_guide_are_printed(
     task = notes_task([("Add two.", [ToolCall("add", {"amount": 2})])])
     lost = notes_task([("A variant.", [ToolCall("add", {"amount": 9})])])
     tried = [play(task, script(*texts)) for texts in (("No.",), ("[add(amount=2)]", "Done."))]
+    failed = replace(tried[0], steps=(), verdicts=(), failure="the world did not start")
     folder = tmp_path / "runs" / "A" / "trajectories"
     folder.mkdir(parents=True)
-    write_parquet(folder / "step-000001.parquet", [*tried, play(lost, script("No."))])
+    write_parquet(folder / "step-000001.parquet", [*tried, failed, play(lost, script("No."))])
     write_tasks(tmp_path / "tasks.jsonl", [task])
     module = ModuleType("rewards")
     exec(reward, vars(module))
