@@ -64,6 +64,14 @@ def test_settings_of_another_environment_are_no_change() -> None:
     assert len(changed) == 4, changed
 
 
+def test_a_batch_of_another_trainer_is_full_however_small_the_pool_is() -> None:
+    start = Start("torl", "small", ("env.train_tasks=4",))
+    made = [Outline(load_config(*start), start, evaluates=own) for own in (True, False)]
+    ours, theirs = (dict(outline.rows)["updates"] for outline in made)
+    assert ours.endswith(" of at most 8 tasks x 8 rollouts (at first 4)")
+    assert theirs.endswith(" of 8 tasks x 8 rollouts (at first 4 different ones)")
+
+
 LONG = ",".join(f"{{name='s{n}', epochs=1, expand={str(n > 8).lower()}}}" for n in range(10))
 MUCH = ["--seed", "7", "--rollout.k", "4", "--train.lr", "1e-3", "--train.kl", "0.1"]
 

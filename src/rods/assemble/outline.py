@@ -81,10 +81,10 @@ class Outline:
             self.add("tasks", f"not read: {error}")
         self.add("stages", *stage_lines(config, originals, not self.evaluates))
         length = f"at most {config.updates}" if config.updates else "until the stages end"
-        drawn = pool_sizes(config, originals)[0]
-        few = 0 < drawn < rollout.tasks_per_step
-        size = f"{'at most ' * few}{rollout.tasks_per_step} tasks x {rollout.k} rollouts"
-        size += f" (at first {drawn})" * few
+        few = 0 < (drawn := pool_sizes(config, originals)[0]) < rollout.tasks_per_step
+        most = few and self.evaluates  # another trainer's batch is full: it draws tasks again
+        size = f"{'at most ' * most}{rollout.tasks_per_step} tasks x {rollout.k} rollouts"
+        size += f" (at first {drawn}{' different ones' * (not most)})" * few
         self.add("updates", f"{length}, each of {size}")
 
     def add_host(self, name: str, given: Mapping[str, object]) -> None:
