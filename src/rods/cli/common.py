@@ -191,7 +191,7 @@ def progress(what: str, total: float | None, done: float = 0) -> Generator[Calla
     """
     columns = ("{task.description}", BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     bar = Progress(*columns, "{task.fields[note]}", console=Console(stderr=True, emoji=False))
-    plain = not bar.console.is_terminal
+    bar.disable = plain = not bar.console.is_terminal
     with bar, waiting(what) if plain else nullcontext(str) as begin:
         line = bar.add_task(what, total=total, note="")
         bar.update(line, completed=done)
@@ -199,8 +199,8 @@ def progress(what: str, total: float | None, done: float = 0) -> Generator[Calla
         def show(done: float, note: str = "", total: float | None = total) -> None:
             bar.update(line, completed=done, total=total, note=note)
             seconds = bar.tasks[line].time_remaining
-            left = "" if seconds is None else f"{seconds / 60:.0f} min left; "
-            left = "less than a minute left; " if seconds is not None and seconds < 60 else left
+            left = f"{seconds / 60:.0f} min left; " if seconds else ""  # at the end it is 0
+            left = "less than a minute left; " if seconds and seconds < 60 else left
             text = f"{what}: {done:,.0f} of {total or 0:,.0f}; {left}{note}".removesuffix("; ")
             begin(text)
             if plain and done == total:
