@@ -803,6 +803,8 @@ def test_a_name_between_colons_is_no_picture(text: str, capsys: pytest.CaptureFi
         (0, "trajectory", "0 trajectories"),
         (1, "trajectory", "1 trajectory"),
         (2, "day", "2 days"),
+        (1, "try", "1 try"),
+        (2, "try", "2 tries"),
     ],
 )
 def test_counts_have_a_singular(number: int, noun: str, words: str) -> None:

@@ -140,7 +140,7 @@ def _tasks(
                 yield trajectory
                 rate = 60 * count / max(time.monotonic() - started, 1e-9)
                 left = sum(made.left_out.values())
-                show(count, f"{rate:,.0f} a minute; {left} tries left out")
+                show(count, f"{rate:,.0f} a minute; {counted(left, 'try')} left out")
                 if stopped():
                     return
 
@@ -150,7 +150,7 @@ def _tasks(
     if not count:
         target.unlink()
         raise PolicyError(
-            f"no ground truth was completed in {made.left_out.total()} tries. Raise the "
+            f"no ground truth was completed in {counted(made.left_out.total(), 'try')}. Raise the "
             "budgets (--rollout.context_tokens, --rollout.generated_tokens, "
             "--rollout.steps_per_turn), or find the fault with rods check."
         )

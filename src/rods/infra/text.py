@@ -29,8 +29,8 @@ _PLAIN = TextWrapper(WIDTH, "", "  ", break_long_words=False, break_on_hyphens=F
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 update`, `2 updates`, `2 trajectories`."""
-    many = f"{noun[:-1]}ies" if noun.endswith("ory") else f"{noun}s"
+    """`1 update`, `2 updates`, `2 trajectories`, `2 tries`."""
+    many = f"{noun[:-1]}ies" if noun.endswith(("ory", "try")) else f"{noun}s"
     return f"{number} {noun if number == 1 else many}"
 
 
