@@ -223,6 +223,7 @@ def test_tools_without_a_plain_request_or_a_value_are_named() -> None:
     assert found["sell_bag"] == ""
     assert found["bag_info"] == "its description does not begin with a verb (`bag`)"
     assert "nothing says what `insured_value` may be" in found["insure_bag"]
+    assert found["insure_bag"].endswith('describe it: `e.g. "fuel"`, `from 1 to 5`')
     stages = stages_of(clinic)
     left = {name for name, why in GraphWriter(stages, clinic).unusable(stages).items() if why}
     assert left == {"take_payment"}, "no field says what somebody pays"

@@ -23,7 +23,7 @@ from rods.writers.templates.wording import singular
 
 GO_ON = 0.85  # How often an argument takes what an earlier call was about
 KNOWN_DAY = 0.5  # How often a day is one that the state holds
-HOW = "call it as the state does (`room_id`: `rooms`), or let its description say it or examples"
+HOW = 'name it like a field or mapping of the state, or describe it: `e.g. "fuel"`, `from 1 to 5`'
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _TIME = re.compile(r"[012]\d:[0-5]\d")
 _RENEWED = re.compile(r"^(?:new|to|target)_")
