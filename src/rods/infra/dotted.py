@@ -34,7 +34,7 @@ SYNONYMS = {
     "max_completion_length": "rollout.generated_tokens",
     "max_prompt_length": "rollout.context_tokens",
     **dict.fromkeys(("report_to", "logger"), "track.names"),
-    **dict.fromkeys(("reward_funcs", "reward_processing_classes"), "stages.0.reward"),
+    **dict.fromkeys(("reward", "reward_funcs", "reward_processing_classes"), "stages.0.reward"),
     **dict.fromkeys(("train_dataset", "train_files"), "env.tasks"),
     **dict.fromkeys(("eval_dataset", "val_files"), "evaluation.files"),
     **dict.fromkeys(("tools", "environment_factory", "rollout_func"), "env.name"),
