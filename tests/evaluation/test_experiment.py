@@ -228,6 +228,32 @@ def test_a_dry_run_shows_variants_that_are_made_before(
     assert "--seeds 0,1" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ('stages.0.reward = "rewards.py:brif"', "no 'brif'. It has 'brief'"),
+        ('model.dialect = "torrl"', "'torrl'. Did you mean 'torl'?"),
+    ],
+)
+def test_a_name_that_means_nothing_is_refused_before_the_first_run(
+    wrong: str,
+    why: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rewards.py").write_text("def brief(task, trajectory): ...\n")
+    (tmp_path / "grid.toml").write_text(f'recipe = "torl"\narms.fixed = {{}}\narms.mine.{wrong}\n')
+    assert program("experiment", "grid.toml", "--dry-run", monkeypatch=monkeypatch) == 2
+    shown = capsys.readouterr().err
+    assert "arm 'mine'" in shown and why in shown
+    assert (
+        program("experiment", "grid.toml", "--arms", "fixed", "--dry-run", monkeypatch=monkeypatch)
+        == 0
+    )
+
+
 def test_a_run_has_the_settings_that_its_arm_states(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

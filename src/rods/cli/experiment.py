@@ -22,7 +22,7 @@ from rods.cli.report import compared
 from rods.cli.synth import queue_of
 from rods.config.checks import require
 from rods.config.drift import deciding, may_change
-from rods.errors import Interrupted, RodsError, StoreError
+from rods.errors import ConfigError, Interrupted, RodsError, StoreError
 from rods.evaluation.grid import Grid, GridRun, load_grid
 from rods.infra.files import disk
 from rods.store import MANIFEST, RunDirectory
@@ -64,6 +64,8 @@ def experiment(
     made = (arm._replace(overrides=(*with_writer(arm.overrides),)) for arm in grid.arms)
     grid = replace(grid, arms=tuple(made))
     where = Path(folder or f"runs/{grid.name}")
+    if not show:
+        _require(grid)
     if dry_run:
         print_results(*_planned(grid, where))
         return
@@ -78,11 +80,22 @@ def experiment(
         raise RodsError("; ".join(failed) + ". The same command runs what is missing.")
 
 
+def _require(grid: Grid) -> None:
+    """Refuse an arm that could not be trained, before hours of runs; raises `ConfigError`."""
+    from rods.assemble.refusals import require_named
+
+    for arm in grid.arms:
+        config = grid.config(GridRun(arm, grid.seeds[0]))
+        try:
+            require(config, "training")
+            require_named(config)
+        except ConfigError as error:
+            raise ConfigError(f"experiment {grid.name}, arm {arm.name!r}: {error}") from error
+
+
 def _planned(grid: Grid, where: Path) -> tuple[list[dict[str, Json]], Table, str]:
-    """Return the arms as data, as a table, and the number of runs; raises `ConfigError`."""
+    """Return the arms as data, as a table, and the number of runs."""
     finished = Counter(cell.arm.name for cell in grid.cells if _finished(grid, cell, where))
-    for cell in grid.cells:
-        require(grid.config(cell), "training")
     table = Table("arm", "runs", "finished", "settings")
     rows: list[dict[str, Json]] = []
     for arm in grid.arms:
