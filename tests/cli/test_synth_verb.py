@@ -348,6 +348,10 @@ def test_only_seed_tasks_of_the_named_categories_are_varied(
     ):
         assert rods("synth", *where, "--out", "w.jsonl", *odd, monkeypatch=monkeypatch) == 2
         assert said in capsys.readouterr().err
+    own = ["--env.tasks", "both.jsonl", "--env.held_out", "0", "--categories", "miss_param"]
+    assert rods("synth", *own, "--out", "w.jsonl", *SMALL, monkeypatch=monkeypatch) == 2
+    said = "there is no training task of miss_param; expected some of base"
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.slow

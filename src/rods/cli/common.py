@@ -148,14 +148,14 @@ def say(text: str, always: bool = False) -> None:
         shown.print(text if always or shown.is_terminal else wrapped(text))
 
 
-def of_categories(names: str, *splits: Sequence[Task]) -> list[list[Task]]:
+def of_categories(names: str, *splits: Sequence[Task], kind: str = "task") -> list[list[Task]]:
     """Return the tasks of some categories, or all; `ConfigError` for one without a task."""
     wanted = {name.strip() for name in names.split(",") if name.strip()}
     there = {task.category for tasks in splits for task in tasks}
     if wanted - there:
         odd, known = (", ".join(sorted(some)) for some in (wanted - there, there))
         hints = "".join(nearest(name, there) for name in sorted(wanted - there))
-        what = f"there is no task of {odd}; expected some of {known}.{hints}"
+        what = f"there is no {kind} of {odd}; expected some of {known}.{hints}"
         raise ConfigError(f"--categories: {what}")
     return [[task for task in tasks if task.category in (wanted or there)] for tasks in splits]
 

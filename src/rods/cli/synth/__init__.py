@@ -155,7 +155,8 @@ def _chosen(
     """
     from rods.synthesis.collect import not_held_out
 
-    [chosen] = common.of_categories(categories, given)
+    kind = "task" if order is None else "training task"  # those of a file may be held out
+    [chosen] = common.of_categories(categories, given, kind=kind)
     if order is not None:
         chosen = random.Random(f"{order}/order").sample(chosen, len(chosen))
     free = not_held_out(chosen, splits.train, splits.held_out)
