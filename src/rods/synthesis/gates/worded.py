@@ -21,7 +21,7 @@ from rods.synthesis.structure.domains import domains_of
 from rods.synthesis.structure.mentions import only_dates
 from rods.synthesis.structure.sources import Source, normal
 from rods.synthesis.structure.trace import Leaf, Scalar, TraceStep, leaves
-from rods.synthesis.structure.words import alike_words
+from rods.synthesis.structure.words import alike_words, family
 
 CANDIDATES = 3
 """Human turns that are looked at for one message: those that share the most words."""
@@ -129,7 +129,8 @@ class Retelling:
         """Words of the names that both worlds, calls and results have in the same places."""
         pairs = [*self._configured, *self._stepped()]
         names = {(a, b) for a, b in pairs if isinstance(a, str) and isinstance(b, str) and a != b}
-        return [(_pieces([a]), _pieces([b])) for a, b in names if max(len(a), len(b)) <= SHORT]
+        names = [(a, b) for a, b in names if max(len(a), len(b)) <= SHORT]
+        return [(_pieces([of(a)]), _pieces([of(b)])) for a, b in names for of in (str, family)]
 
     def _stepped(self) -> Iterator[Pair]:
         for before, after in zip(self._human.facts.steps, self._mine.facts.steps, strict=False):

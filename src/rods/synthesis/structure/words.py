@@ -140,6 +140,11 @@ def _plural(word: str) -> str:
     return word + ("es" if word.endswith(("ch", "sh", "x")) else "s")
 
 
+def family(name: str) -> str:
+    """Return what the family of this name is called: the Novaks, the Hugheses."""
+    return name + ("es" if name.endswith(("s", "x", "z", "ch", "sh")) else "s")
+
+
 def article(word: str) -> str:
     """Return `a` or `an`, as a noun phrase sounds: a unit, an hour."""
     return "an" if _VOWEL.match(word) else "a"

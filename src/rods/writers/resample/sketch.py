@@ -18,7 +18,7 @@ from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.mentions import DateMention, find_dates, iso
 from rods.synthesis.structure.sources import AMOUNT_WORD, NUMBER, WORD_OF, amount, numbers_taken
 from rods.synthesis.structure.trace import Scalar
-from rods.synthesis.structure.words import article
+from rods.synthesis.structure.words import article, family
 from rods.task import Task, Turn
 from rods.types import Json
 from rods.writers.resample import entities
@@ -194,7 +194,7 @@ class Sketch:
         if kind is not None:
             return SlotRef(self.slot(kind, word), token)
         # The name of which this is the plural: the family of "the Novaks".
-        one = next((o for o in (word[:-1], word[:-2]) if o and _plural(o) == word), "")
+        one = next((o for o in (word[:-1], word[:-2]) if o and family(o) == word), "")
         if self.found.words.get(one) == "person":
             return SlotRef(self.slot("person", one), token, PLURAL)
         if local and word in self.found.local:
@@ -314,17 +314,10 @@ class _Renderer:
         if kind.startswith("opener"):
             return _opening(new, ref.model)
         if kind in WORDY:
-            return in_case(_plural(new) if ref.form == PLURAL else new, ref.model)
+            return in_case(family(new) if ref.form == PLURAL else new, ref.model)
         if ref.model == key or not ref.model.isalpha():
             return new
         return new.lower() if ref.model.islower() else new.upper() if ref.model.isupper() else new
-
-
-_HISSED = ("s", "x", "z", "ch", "sh")  # Names that take "es" in the plural
-
-
-def _plural(name: str) -> str:
-    return name + ("es" if name.endswith(_HISSED) else "s")
 
 
 def _with_article(before: str, noun: str) -> str:
