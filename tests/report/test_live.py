@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from rods.infra.interrupt import AFTER_UPDATE, ctrl_c
-from rods.report.live import TrainDisplay
+from rods.report.live import TrainDisplay, synthesis_line
 from waits import running, until
 
 STEP: dict[str, Any] = {
@@ -186,6 +186,14 @@ def test_an_epoch_says_what_turns_proposals_down_and_what_a_variant_costs() -> N
         "synthesis: 96 tried, 64 accepted (67%); rejected: 20 by gates, 12 in writer; "
         "2,100 tokens and 2.3 s per variant; paused"
     )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(0.263, "0.26 s"), (99.2, "99 s"), (99.7, "100 s"), (1234.5, "1,234 s")]
+)
+def test_a_variant_costs_seconds_without_an_exponent(seconds: float, shown: str) -> None:
+    line = synthesis_line({"tried": 2, "accepted": 1, "seconds_per_variant": seconds})
+    assert line.endswith(f"; {shown} per variant")
 
 
 def test_an_update_of_minutes_does_not_leave_a_log_silent(

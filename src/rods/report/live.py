@@ -295,7 +295,7 @@ def synthesis_line(state: Mapping[str, Any], what: str = "variant") -> str:
         tokens = sum(_number(row, kind) for row in usage.values() for kind in kinds) / accepted
         each = f"{tokens:,.0f} tokens and " if tokens else ""
         seconds = _number(state, "seconds_per_variant")
-        parts.append(f"{each}{seconds:.2g} s per {what}")
+        parts.append(f"{each}{seconds:{'.2g' if seconds < 99.5 else ',.0f'}} s per {what}")
     if state.get("suspended"):
         parts.append("paused")
     return "; ".join(parts)
