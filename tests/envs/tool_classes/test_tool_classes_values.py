@@ -21,6 +21,7 @@ import pathlib
 import random
 import re
 import sys
+import threading
 import types
 import uuid
 import weakref
@@ -38,7 +39,7 @@ from rods.envs.tool_classes.state import plain, plain_state
 from rods.errors import ConfigError, EnvError
 from rods.evaluation.check import check_tasks
 from rods.task import Provenance, Task, Turn
-from rods.types import ToolCall
+from rods.types import ToolCall, ToolResult
 
 
 class Kind(enum.Enum):
@@ -383,6 +384,16 @@ class Listed:
         Listed.paid.append(count)
 
 
+class Nested:
+    """Keeps it in a record of a container on the class."""
+
+    accounts: dict[str, dict[str, Any]] = {"M-1": {"paid": [], "fine": 5}}  # noqa: RUF012
+
+    def pay(self, count: int) -> None:
+        Nested.accounts["M-1"]["fine"] -= count
+        Nested.accounts["M-1"]["paid"].append(count)
+
+
 class Opened:
     """Adds an attribute to its class."""
 
@@ -400,6 +411,7 @@ class Opened:
         ([LateBook], "Account.paid"),
         ([Summed], "Row.sums"),
         ([Listed], "Listed.paid"),
+        ([Nested], "Nested.accounts"),
         ([Opened], "Opened.paid"),
     ],
     ids=lambda value: value[0].__name__ if isinstance(value, list) else value,
@@ -420,6 +432,7 @@ def test_state_that_worlds_would_share_is_named_by_rods_check(
 def require_undone() -> None:
     assert (Till.balance, Bank.held) == (100, 0)
     assert Account.paid == Listed.paid == [] and Summed.Row.sums == {}
+    assert Nested.accounts == {"M-1": {"paid": [], "fine": 5}}
     assert "paid" not in vars(Opened)
 
 
@@ -438,6 +451,26 @@ def test_what_a_call_that_raises_did_to_a_class_is_undone() -> None:
     opened.begin_turn(0)
     assert "5 is too much" in opened.call(ToolCall("pay", {"count": 5})).content
     require_undone()
+
+
+class Described:
+    """Has containers on the class whose copies are not equal to them, and changes none."""
+
+    class Shelf:
+        locks = [threading.Lock()]  # noqa: RUF012
+
+    shelves = [Shelf()]  # noqa: RUF012
+    weights = {"A": np.array([1.0, float("nan")])}  # noqa: RUF012
+
+    def look(self) -> int:
+        return len(Described.shelves)
+
+
+def test_containers_on_a_class_that_have_no_equal_copy_are_no_change() -> None:
+    task = Task("shelf", "base", (Turn("look"),), {"classes": ["Described"]}, Provenance("t", "t"))
+    opened = ToolClasses("shelf", [Described]).open(task)
+    opened.begin_turn(0)
+    assert opened.call(ToolCall("look")) == ToolResult("1")
 
 
 class Numbered:

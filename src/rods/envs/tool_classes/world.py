@@ -240,7 +240,7 @@ class Objects:
         self.version[tool.owner] = self.version.get(tool.owner, 0) + 1
         where, home = f"the result of {tool.owner}.{call.name}", state.package_of(live)
         kept = _on_classes(self._prepared.kinds)
-        kept |= {at: copy.copy(v) for at, v in kept.items() if isinstance(v, state.CONTAINERS)}
+        kept |= {at: _kept(v) for at, v in kept.items() if isinstance(v, state.CONTAINERS)}
         try:
             given = self.awaiting.result(method(*bound.args, **bound.kwargs))
         finally:  # also of a call that raises: no other world must see what it changed
@@ -276,6 +276,16 @@ def _on_classes(kinds: Sequence[type[object]]) -> dict[tuple[type[object], str],
     """Public attributes of classes that are no methods."""
     rows = ((kind, name, value) for kind in kinds for name, value in vars(kind).items())
     return {(k, n): v for k, n, v in rows if n[0] != "_" and not hasattr(v, "__get__")}
+
+
+def _kept(container: Any) -> Any:
+    """A copy to compare with and to restore: a deep one if that is equal, else a shallow one."""
+    try:
+        if (deep := copy.deepcopy(container)) == container:
+            return deep
+    except BaseException as error:  # noqa: BLE001 (locks have no copy, arrays no truth value)
+        unless_ctrl_c(error)
+    return copy.copy(container)
 
 
 class ToolWorld(JudgedWorld[PreparedObjects]):
