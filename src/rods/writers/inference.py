@@ -92,8 +92,9 @@ def infer(names: set[str], fields: _Fields) -> Domains:
     mappings: dict[str, str] = {}
     tables: dict[str, Table] = {}
     people = {name for name in values if _personal(name, fields)}
-    timed = {name: "date" for name, texts in values.items() if all(map(iso, texts))}
-    timed |= {n: "moment" for n, texts in values.items() if all(map(_MOMENT.fullmatch, texts))}
+    known = {**fields.given, **values}  # a day may stand in calls alone, such as a new deadline
+    timed = {name: "date" for name, texts in known.items() if all(map(iso, texts))}
+    timed |= {n: "moment" for n, texts in known.items() if all(map(_MOMENT.fullmatch, texts))}
     for name in sorted(names - timed.keys()):
         given = fields.given.get(name, set())
         owner = next((whole for whole in wholes(name) if _owns(whole, name, fields)), name)
@@ -105,9 +106,9 @@ def infer(names: set[str], fields: _Fields) -> Domains:
         elif owner in people or any(name.endswith("_" + field) for field in people):
             parameters[name] = "person"
         elif owner in values and all(map(_MAIL.fullmatch, values[owner])):
-            parameters[name] = configuration[name] = "email"
+            parameters[name] = configuration[owner] = "email"
         elif owner in values and all(map(_CODE.fullmatch, values[owner])):
-            parameters[name] = configuration[name] = "ident"
+            parameters[name] = configuration[owner] = "ident"
         elif field := _taken(given, values):
             parameters[name] = configuration[name] = configuration[field] = "ident"
         elif (others := listed("exchanged", name)) and all(
@@ -118,12 +119,17 @@ def infer(names: set[str], fields: _Fields) -> Domains:
             tables[name] = Table(codes={f"{name} code": words}, open=True)
     configuration.update(dict.fromkeys(people, "person") | timed)
     parameters.update(timed)
-    born = [n for n, kind in timed.items() if kind == "date" and max(values[n]) < str(BORN)]
-    known = {key for field in mappings for key in keys[field]}
+    born = [n for n, kind in timed.items() if kind == "date" and max(known[n]) < str(BORN)]
+    coded = {
+        text for n in configuration if configuration[n] == "ident" for text in known.get(n, ())
+    }
+    # A field `sku` that takes keys of `articles` would name nothing if it alone were renamed
+    mappings |= {name: "ident" for name, own in keys.items() if own & coded}
+    ids = {key for field in mappings for key in keys[field]}
     for name, texts in values.items():
-        if texts & known:  # renamed wherever they stand, or nothing would refer to them
+        if texts & ids:  # renamed wherever they stand, or nothing would refer to them
             configuration[name] = "ident"
-    mappings |= {name: "ident" for name, ids in keys.items() if ids and ids <= known}
+    mappings |= {name: "ident" for name, own in keys.items() if own and own <= ids}
     return Domains(
         parameters=parameters,
         configuration=configuration,

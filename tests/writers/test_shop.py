@@ -1,0 +1,176 @@
+"""Variants of a class whose records name each other, with prices, coupons and days of its own."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+import pytest
+
+from one_outcome import synthesize
+from rods.abilities import initial_state
+from rods.envs.tool_classes import ToolClasses
+from rods.task import Provenance, Task, Turn
+from rods.types import ToolCall
+from rods.writers import make_writer
+from rods.writers.assembly import keeper_of
+
+Record = dict[str, Any]
+START: Record = {
+    "customers": {"100234": {"name": "Ada Park"}, "100871": {"name": "Omar Haddad"}},
+    "articles": {
+        "00412": {"name": "garlic press", "price": 12.5},
+        "00398": {"name": "hose reel", "price": 49.9},
+    },
+    "orders": {
+        "000017": {"customer_id": "100871", "lines": [{"sku": "00398"}], "total": 49.9},
+        "000040": {"customer_id": "100234", "lines": [{"sku": "00412"}], "total": 12.5},
+    },
+    "coupons": {"VIP5": {"percent": 5}, "VIP8": {"percent": 8}},
+    "today": "2026-03-02",
+    "number": 58,
+}
+
+
+class Shop:
+    def __init__(self, **given: Any) -> None:
+        state = copy.deepcopy(START) | given
+        self.customers: dict[str, Record] = state["customers"]
+        self.articles: dict[str, Record] = state["articles"]
+        self.orders: dict[str, Record] = state["orders"]
+        self.coupons: dict[str, Record] = state["coupons"]
+        self.today: str = state["today"]
+        self.number: int = state["number"]
+
+    def show_order(self, order_id: str) -> Record:
+        """Show the articles of an order.
+
+        Args:
+            order_id: Which order.
+        """
+        lines = self.orders[order_id]["lines"]
+        return {"articles": [self.articles[line["sku"]]["name"] for line in lines]}
+
+    def set_price(self, sku: str, price: float) -> Record:
+        """Set the price of an article.
+
+        Args:
+            sku: Which article.
+            price: New price in euros.
+        """
+        self.articles[sku]["price"] = price
+        return {"sku": sku, "price": price}
+
+    def refund(self, order_id: str, amount: float) -> Record:
+        """Refund an amount of an order.
+
+        Args:
+            order_id: Which order.
+            amount: How many euros.
+        """
+        self.orders[order_id]["total"] -= amount
+        return {"order_id": order_id}
+
+    def deliver(self, order_id: str, deadline: str) -> Record:
+        """Deliver an order.
+
+        Args:
+            order_id: Which order.
+            deadline: Last day, YYYY-MM-DD.
+        """
+        if deadline < self.today:
+            raise ValueError("this day is over")
+        self.orders[order_id]["due"] = deadline
+        return {"order_id": order_id}
+
+    def create_coupon(self, code: str, percent: int) -> Record:
+        """Create a coupon.
+
+        Args:
+            code: What customers enter.
+            percent: Discount in percent.
+        """
+        if code in self.coupons:
+            raise ValueError("there is such a coupon")
+        self.coupons[code] = {"percent": percent}
+        return {"code": code}
+
+    def delete_coupon(self, code: str) -> Record:
+        """Delete a coupon.
+
+        Args:
+            code: What customers enter.
+        """
+        return self.coupons.pop(code)
+
+
+shop = ToolClasses("shop", [Shop])
+
+
+def seed(name: str, *turns: tuple[str, ToolCall]) -> Task:
+    made = tuple(Turn(text, (call,)) for text, call in turns)
+    world: Any = {"classes": ["Shop"], "initial_config": {"Shop": START}}
+    return Task("shop", "base", made, world, Provenance(name, name))
+
+
+def order(number: str) -> tuple[str, ToolCall]:
+    return f"Show order {number}.", ToolCall("show_order", {"order_id": number})
+
+
+def delivery(number: str, day: str) -> tuple[str, ToolCall]:
+    call = ToolCall("deliver", {"order_id": number, "deadline": day})
+    return f"Deliver order {number} by {day}.", call
+
+
+def price(text: str, sku: str, euros: float) -> tuple[str, ToolCall]:
+    return f"{text} {euros:.2f} euros.", ToolCall("set_price", {"sku": sku, "price": euros})
+
+
+def variants(writer: str, seeds: Sequence[Task], count: int) -> Iterator[Task]:
+    """Accepted variants of these seed tasks."""
+    made, keeper = make_writer(writer, seeds, shop), keeper_of(shop, seeds, ())
+    for number in range(count):
+        found = synthesize(seeds[number % len(seeds)], made, keeper, number, 3).variant
+        if found is not None:
+            yield found
+
+
+def start(task: Task) -> Record:
+    return cast("Record", initial_state(shop, task).values["Shop"])
+
+
+SEEDS = [
+    seed("one", order("000017"), price("Set the price of 00398 to", "00398", 44.5)),
+    seed("two", order("000040"), price("Set the price of 00412 to", "00412", 13.75)),
+    seed("three", delivery("000017", "2026-03-20"), order("000017")),
+    seed("four", delivery("000040", "2026-04-10"), order("000040")),
+]
+
+
+@pytest.mark.parametrize("writer", ["resample", "graph"])
+def test_codes_in_records_still_name_what_exists(writer: str) -> None:
+    """`sku` in orders was renamed, the keys of `articles` were not, so no order could be shown."""
+    made = list(variants(writer, SEEDS, 12))
+    assert len(made) >= 10
+    for variant in made:
+        state = start(variant)
+        named = {line["sku"] for one in state["orders"].values() for line in one["lines"]}
+        assert named == state["articles"].keys() != START["articles"].keys()
+
+
+def test_a_day_that_calls_alone_have_moves_with_the_others() -> None:
+    """`deadline` is no field of the state: it stayed where it was, and so was over."""
+    theirs = {task.id: str(task.calls[0].arguments["deadline"]) for task in SEEDS[2:]}
+    made = list(variants("resample", SEEDS[2:], 8))
+    assert len(made) >= 6
+    for variant in made:
+        before = next(theirs[one] for one in variant.provenance.ancestors if one in theirs)
+        deadline = str(variant.calls[0].arguments["deadline"])
+        moved = days(start(variant)["today"]) - days(START["today"])
+        assert days(deadline) - days(before) == moved and deadline in variant.turns[0].user
+
+
+def days(text: str) -> int:
+    return datetime.date.fromisoformat(text).toordinal()
