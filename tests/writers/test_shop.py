@@ -174,3 +174,27 @@ def test_a_day_that_calls_alone_have_moves_with_the_others() -> None:
 
 def days(text: str) -> int:
     return datetime.date.fromisoformat(text).toordinal()
+
+
+@pytest.mark.parametrize(
+    ("text", "call"),
+    [
+        ("Raise the price of 00412 to 13.75 euros.", ("set_price", "sku", "00412", "price", 13.75)),
+        ("Lower the price of 00398 to 44.50.", ("set_price", "sku", "00398", "price", 44.5)),
+        (
+            "Refund order 000017 completely, that is 49.90 euros.",
+            ("refund", "order_id", "000017", "amount", 49.9),
+        ),
+        (
+            "Refund half of order 000040, 6.25 euros.",
+            ("refund", "order_id", "000040", "amount", 6.25),
+        ),
+    ],
+)
+def test_a_number_that_is_right_for_the_state_stays(text: str, call: tuple[Any, ...]) -> None:
+    """An article of 34 euros was raised to 24.10; 31.10 euros were all of an order of 49.90."""
+    tool, name, code, number, value = call
+    asked = seed("raise", (text, ToolCall(tool, {name: code, number: value})), order("000017"))
+    made = list(variants("resample", [asked, *SEEDS[2:]], 12))
+    changed = [one for task in made for one in task.calls if one.name == tool]
+    assert len(changed) >= 3 and {one.arguments[number] for one in changed} == {value}

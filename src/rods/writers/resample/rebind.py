@@ -24,6 +24,13 @@ from rods.types import Json, ToolCall, Value
 from rods.writers.resample.sketch import format_number
 
 _COMPOSED = re.compile(r"\S+[-:/]\S+")
+_SENTENCE_END = re.compile(r"[.?!](?!\d)")
+_RELATED = re.compile(
+    r"\b(?:half|twice|double|triple|completely|entirely|fully|in full|whole|entire|rest|remain\w+"
+    r"|(?:rais|increas|lower|reduc|decreas)\w*\b.* to \D*\d)",
+    re.I,
+)
+"""A number beside this is right for what the world holds: `raise the price to 36 euros`."""
 _ALPHABET = re.compile(r"alphabet\w*.{0,30}\b(?:first|last)|(?:first|last)\b.{0,30}alphabet")
 
 
@@ -105,11 +112,13 @@ def analyze(base: Base, domains: Domains) -> Knowledge:
 
 
 def _said_elsewhere(base: Base, prose: str) -> set[float]:
-    """Numbers that a phrase or a text says too, or a result shows before a call takes them."""
+    """Numbers that a phrase or a text says too, a result shows first, or the world's decides."""
     found = {
         float(sources.amount(word))
         for word in sources.NUMBER_WORD.findall(sources.AMOUNT_WORD.sub("", prose))
     }
+    related = filter(_RELATED.search, _SENTENCE_END.split(prose))
+    found = found.union(*map(_amounts, related))
     taken: set[float] = set()
     for step in base.steps:
         taken |= sources.numbers_taken([step.call])
