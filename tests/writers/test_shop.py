@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import datetime
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
@@ -198,3 +199,28 @@ def test_a_number_that_is_right_for_the_state_stays(text: str, call: tuple[Any, 
     made = list(variants("resample", [asked, *SEEDS[2:]], 12))
     changed = [one for task in made for one in task.calls if one.name == tool]
     assert len(changed) >= 3 and {one.arguments[number] for one in changed} == {value}
+
+
+def test_what_is_made_has_a_code_of_its_kind() -> None:
+    """The graph writer made coupons with the numbers of customers: no coupon had such a code."""
+    seeds = [
+        seed(
+            code,
+            (
+                f"Create a coupon {code} of {percent} percent.",
+                ToolCall("create_coupon", {"code": code, "percent": percent}),
+            ),
+            (f"Delete the coupon {old}.", ToolCall("delete_coupon", {"code": old})),
+            order("000017"),
+        )
+        for code, percent, old in (("MAY26", 15, "VIP5"), ("JUNE30", 12, "VIP8"))
+    ]
+    made = list(variants("graph", seeds, 16))
+    codes = {
+        str(call.arguments["code"]): call.name
+        for variant in made
+        for call in variant.calls
+        if call.name.endswith("_coupon")
+    }
+    assert list(codes.values()).count("create_coupon") >= 4
+    assert all(re.fullmatch(r"[A-Z]+\d\d?", code) for code in codes)

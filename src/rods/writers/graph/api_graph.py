@@ -33,6 +33,8 @@ class ApiGraph:
     """Values given to (tool, parameter)."""
     feeds: dict[Place, Counter[Place]] = field(default_factory=dict[Place, Counter[Place]])
     """Which results (tool, field) gave values to (tool, parameter)."""
+    found: set[Place] = field(default_factory=set["Place"])
+    """Parameters that took a value of the state, of a result or of an earlier message."""
     usual: Mapping[str, frozenset[str]] = field(default_factory=dict[str, "frozenset[str]"])
     """Fields by tool that are no failure of it (`usual_failures`)."""
 
@@ -58,6 +60,8 @@ class ApiGraph:
     def learn_feeds(self, steps: Sequence[TraceStep], arguments: Iterable[Argument]) -> None:
         """Count the value edges of one executed ground truth."""
         for argument in arguments:
+            if argument.configured or argument.source is not Source.TURN:
+                self.found.add((steps[argument.step].call.name, argument.name))
             if argument.source is not Source.RESULT or argument.feeder is None:
                 continue
             producer, consumer = steps[argument.feeder], steps[argument.step]

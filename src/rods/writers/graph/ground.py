@@ -226,8 +226,10 @@ class Grounder:
         there = live.existing(kind, name, self._owners.get(tool, "")) if places != [] else ()
         existing = [v for v in there if typed(v, declared) is not None and v not in others]
         if kind == "ident" and domains.inferred:  # all ids are of one kind: an order is no item
-            forms = {_form_of(v) for v in self._graph.exemplars.get((tool, name), ())}
-            existing = [v for v in existing if _form_of(v) in forms] or existing
+            models = self._graph.exemplars.get((tool, name), ())
+            if models and (tool, name) not in self._graph.found:  # what is made has a new code
+                return re.sub(r"\d", lambda _: rng.choice("0123456789"), str(rng.choice(models)))
+            existing = _formed(existing, models)
         fresh = self._draws.get(domains.fresh.get(whole) or domains.fresh.get(name, kind))
         if kind == "body" or (places is not None and not existing):
             return None if fresh is None else fresh(rng)
@@ -282,5 +284,15 @@ class Grounder:
         return round(value, 2)
 
 
-def _form_of(code: object) -> str:
-    return re.sub(r"\d+", "0", str(code))
+def _formed(codes: Sequence[Scalar], models: Sequence[Value]) -> Sequence[Scalar]:
+    """The codes of the models' form: `B-12` as `B-7`, else `MAY26` as `VIP5`; else all of them."""
+    for letters in ("", "[A-Za-z]+"):  # renamed codes may have other letters
+        known, found = ([_form_of(v, letters) for v in vs] for vs in (models, codes))
+        if alike := [code for code, form in zip(codes, found, strict=True) if form in known]:
+            return alike
+    return codes
+
+
+def _form_of(code: object, letters: str) -> str:
+    form = re.sub(r"\d+", "0", str(code))
+    return re.sub(letters, "A", form) if letters else form
