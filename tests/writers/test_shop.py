@@ -30,8 +30,9 @@ START: Record = {
         "000040": {"customer_id": "100234", "lines": [{"sku": "00412"}], "total": 12.5},
     },
     "coupons": {"VIP5": {"percent": 5}, "VIP8": {"percent": 8}},
+    "tickets": {"T3": {"order_id": "000017"}, "T5": {"order_id": "000040"}},
     "today": "2026-03-02",
-    "number": 58,
+    "number": 8,
 }
 
 
@@ -42,6 +43,7 @@ class Shop:
         self.articles: dict[str, Record] = state["articles"]
         self.orders: dict[str, Record] = state["orders"]
         self.coupons: dict[str, Record] = state["coupons"]
+        self.tickets: dict[str, Record] = state["tickets"]
         self.today: str = state["today"]
         self.number: int = state["number"]
 
@@ -105,6 +107,24 @@ class Shop:
             code: What customers enter.
         """
         return self.coupons.pop(code)
+
+    def open_ticket(self, order_id: str) -> Record:
+        """Open a ticket for an order.
+
+        Args:
+            order_id: Which order.
+        """
+        ticket, self.number = f"T{self.number}", self.number + 1
+        self.tickets[ticket] = {"order_id": order_id}
+        return {"ticket_id": ticket}
+
+    def close_ticket(self, ticket_id: str) -> Record:
+        """Close a ticket.
+
+        Args:
+            ticket_id: Which ticket.
+        """
+        return self.tickets.pop(ticket_id)
 
 
 shop = ToolClasses("shop", [Shop])
@@ -224,3 +244,17 @@ def test_what_is_made_has_a_code_of_its_kind() -> None:
     }
     assert list(codes.values()).count("create_coupon") >= 4
     assert all(re.fullmatch(r"[A-Z]+\d\d?", code) for code in codes)
+
+
+def test_no_renamed_code_is_the_next_one_of_its_class() -> None:
+    """T5 became T8, and the class calls its next ticket T8: two tickets were one."""
+    seeds = [
+        seed(
+            old,
+            (f"Close ticket {old}.", ToolCall("close_ticket", {"ticket_id": old})),
+            (f"Open a ticket for order {at}.", ToolCall("open_ticket", {"order_id": at})),
+        )
+        for old, at in (("T3", "000017"), ("T5", "000040"))
+    ]
+    made = [start(variant)["tickets"].keys() for variant in variants("resample", seeds, 24)]
+    assert len(made) >= 20 and not any("T8" in tickets for tickets in made)

@@ -80,7 +80,9 @@ class _Draw:
         self._separators = {"_": rng.choice("__-"), "-": rng.choice("-_")}
         minutes = rng.choice(range(-120, 121, 15)) if days else 0
         self._shift = datetime.timedelta(days, minutes=minutes)
-        self._used: set[str] = set()
+        shown = (x.value for step in knowledge.steps if days for x in step.leaves)
+        self._used = {value.lower() for value in shown if isinstance(value, str)}
+        """Texts that are no new name: also the ids that tools give to what they make."""
         self.words: dict[str, str] = {}
         """Old to new: words in lower case, runs of digits, endings of files with their dot."""
         kinds = dict.fromkeys(self._found.local, "local") | self._found.words
