@@ -88,6 +88,15 @@ class Shop:
         self.orders[order_id]["due"] = deadline
         return {"order_id": order_id}
 
+    def pause(self, first: str, last: str) -> Record:
+        """Pause the deliveries.
+
+        Args:
+            first: First day, YYYY-MM-DD.
+            last: Last day, YYYY-MM-DD.
+        """
+        return {"paused": [first, last]}
+
     def create_coupon(self, code: str, percent: int) -> Record:
         """Create a coupon.
 
@@ -258,3 +267,17 @@ def test_no_renamed_code_is_the_next_one_of_its_class() -> None:
     ]
     made = [start(variant)["tickets"].keys() for variant in variants("resample", seeds, 24)]
     assert len(made) >= 20 and not any("T8" in tickets for tickets in made)
+
+
+@pytest.mark.parametrize(
+    "text", ["from July 1st to 2nd", "from July 1 to the 2nd", "from July 1st to July 2nd"]
+)
+def test_a_day_without_its_month_is_the_one_of_the_call(text: str) -> None:
+    """`July 1st to 2nd` became `July 15th to 2nd`, and the call ended on the 16th."""
+    call = ToolCall("pause", {"first": "2026-07-01", "last": "2026-07-02"})
+    pause = seed("pause", (f"Pause the deliveries {text}.", call), order("000017"))
+    made = list(variants("resample", [pause], 24))
+    for variant in made:
+        last = datetime.date.fromisoformat(str(variant.calls[0].arguments["last"]))
+        assert re.search(rf"\b{last.day}(st|nd|rd|th)\b", variant.turns[0].user)
+    assert made or text.count("July") == 1

@@ -12,8 +12,9 @@ from typing import TypeAlias
 from rods.synthesis.gates.case import Case, TurnFacts, of_turns
 from rods.synthesis.gates.overlap import ALIKE, Neighbors
 from rods.synthesis.gates.usage import Measure, units
+from rods.synthesis.structure.mentions import find_dates, iso
 from rods.synthesis.structure.sources import Argument, Source, texts_taken
-from rods.synthesis.structure.trace import by_identity
+from rods.synthesis.structure.trace import Scalar, by_identity
 from rods.types import ToolCall, ToolSpec
 
 LITERALS = (
@@ -151,7 +152,18 @@ def _unsaid(turn: TurnFacts, model: TurnFacts) -> Argument | None:
         text = isinstance(old.value, str) and len(old.value) > 2
         if text and old.source is Source.TURN and new.source is not Source.TURN:
             return new
+        if _says_day(model.text, old.value) and not _says_day(turn.text, new.value):
+            return new
     return None
+
+
+def _says_day(text: str, value: Scalar) -> bool:
+    """Tell whether a text says the day of a date without its month: `July 6th to 10th`."""
+    if not isinstance(value, str) or (date := iso(value)) is None:
+        return False
+    for mention in reversed(find_dates(text)):
+        text = f"{text[: mention.start]} {text[mention.end :]}"
+    return re.search(rf"\b{date.day}(?:st|nd|rd|th)\b", text) is not None
 
 
 def _list(tokens: Iterable[tuple[str, str]]) -> str:
