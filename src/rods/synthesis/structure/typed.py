@@ -24,7 +24,10 @@ _BETWEEN = re.compile(r"between (-?\d+(?:\.\d+)?)(?: \([^)]*\))? and (-?\d+(?:\.
 _MULTIPLE = re.compile(r"multiple of (\d+)")
 _ISO = re.compile(r"\d{4}-\d{1,2}-\d{1,2}")
 
+_DAY, _TIME = r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])", r"(?:[01]\d|2[0-3]):[0-5]\d\S*"
 _FORMS = (
+    (r"YYYY-MM-DDTHH:MM", "a day with a time (YYYY-MM-DDTHH:MM)", f"{_DAY}T{_TIME}"),
+    (r"YYYY-MM-DD HH:MM", "a day with a time (YYYY-MM-DD HH:MM)", f"{_DAY} {_TIME}"),
     (r"YYYY-MM-DD", "a date (YYYY-MM-DD)", ""),
     (r"MM/YYYY", "a month (MM/YYYY)", r"(?:0[1-9]|1[0-2])/\d{4}"),
     (r"HH:MM", "a time (HH:MM)", r"(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?"),

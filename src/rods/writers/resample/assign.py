@@ -197,7 +197,8 @@ class _Draw:
         """A time, with a day or without, as far from the others of its task as it was."""
         day = iso(key[:10])
         at = datetime.datetime.fromisoformat(key if day else f"2000-01-01T{key.zfill(5)}")
-        return str(at + self._shift)[0 if day else 11 :][: max(5, len(key))]
+        moved = (at + self._shift).isoformat(key[10] if day else " ")  # the sign that it had
+        return moved[0 if day else 11 :][: max(5, len(key))]
 
     def _user(self, key: str) -> str:
         rng, vocabulary = self._rng, self._vocabulary
