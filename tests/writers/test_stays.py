@@ -83,16 +83,17 @@ def variants(writer: str, seeds: Sequence[Task], count: int) -> list[Task]:
     return [task for task in found if task is not None]
 
 
-def test_a_moment_keeps_its_form() -> None:
-    """`2026-07-11 16:45` stood for `2026-05-12T15:00`, and the class refused it."""
+def test_a_moment_keeps_its_form_and_things_keep_their_names() -> None:
+    """`2026-07-11 16:45` stood for `2026-05-12T15:00`, and Abigail was sold for wine."""
     made = variants("resample", SEEDS, 8)
     assert len(made) == 8
     for variant in made:
-        stay, _ = variant.calls
+        stay, bill = variant.calls
         for name in ("arrival", "departure"):
             moment = str(stay.arguments[name])
             datetime.datetime.strptime(moment, "%Y-%m-%dT%H:%M")
             assert moment in variant.turns[0].user
+        assert bill.arguments["items"] == [{"guest": "wine", "cents": 2450}]
         assert stay.arguments["guest"] not in ("Lena Vogel", "Jon Field")
 
 

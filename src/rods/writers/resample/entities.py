@@ -197,6 +197,8 @@ class _Collector:
             return
         if argument and not self._known(kind, value):
             return
+        if kind == "person" and self._domains.inferred and value.islower():
+            return  # the name of a thing: wine for the guest
         if kind == "person":
             for number, word in enumerate(WORD.findall(value)):
                 if len(word) >= 2 and self._personal(word):
