@@ -97,6 +97,14 @@ def test_a_moment_keeps_its_form_and_things_keep_their_names() -> None:
         assert stay.arguments["guest"] not in ("Lena Vogel", "Jon Field")
 
 
+def test_no_stay_ends_before_it_begins() -> None:
+    """The graph writer booked rooms from the 17th to the 12th of a month."""
+    made = variants("graph", SEEDS, 40)
+    stays = [call.arguments for task in made for call in task.calls if call.name == "book"]
+    assert len(stays) >= 10
+    assert all(str(stay["arrival"]) <= str(stay["departure"]) for stay in stays)
+
+
 @pytest.mark.parametrize(
     ("form", "value", "right"),
     [

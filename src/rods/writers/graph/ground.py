@@ -8,6 +8,7 @@ accepts a call.
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 from collections.abc import Mapping, Sequence
@@ -83,9 +84,23 @@ class Grounder:
         texts = [v for v in arguments.values() if isinstance(v, str)]
         if len(set(texts)) < len(texts):
             return None
+        if self._domains.inferred and self._turned(tool, arguments):
+            return None
         self._match_endings(arguments)
         ordered = {name: arguments[name] for name in properties if name in arguments}
         return ToolCall(tool, ordered)
+
+    def _turned(self, tool: str, arguments: Mapping[str, Value]) -> bool:
+        """Whether something ends before it begins, which it does in no training task."""
+        kinds, known = self._domains, self._graph.exemplars
+        moments = [n for n in arguments if kinds.parameter(tool, n) in ("date", "moment")]
+        for one, other in itertools.combinations(moments, 2):
+            firsts, lasts = known.get((tool, one), ()), known.get((tool, other), ())
+            if len(firsts) != len(lasts) or str(arguments[one]) <= str(arguments[other]):
+                continue
+            if firsts and all(str(a) <= str(b) for a, b in zip(firsts, lasts, strict=True)):
+                return True
+        return False
 
     def _share(self, tool: str, name: str) -> float:
         """How often an optional argument is given: as the training tasks do."""
