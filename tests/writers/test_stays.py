@@ -58,8 +58,8 @@ hotel = ToolClasses("hotel", [Hotel])
 
 
 def seed(name: str, guest: str, arrival: str, departure: str, ref: str) -> Task:
-    stay = {"guest": guest, "arrival": arrival, "departure": departure}
-    items = [{"guest": "wine", "cents": 2450}]
+    stay: Record = {"guest": guest, "arrival": arrival, "departure": departure}
+    items: list[Any] = [{"guest": "wine", "cents": 2450}]
     turns = (
         Turn(f"Book a room for {guest} from {arrival} to {departure}.", (ToolCall("book", stay),)),
         Turn(

@@ -278,7 +278,7 @@ def _on_classes(kinds: Sequence[type[object]]) -> dict[tuple[type[object], str],
     return {(k, n): v for k, n, v in rows if n[0] != "_" and not hasattr(v, "__get__")}
 
 
-def _kept(container: Any) -> Any:
+def _kept(container: object) -> object:
     """A copy to compare with and to restore: a deep one if that is equal, else a shallow one."""
     try:
         if (deep := copy.deepcopy(container)) == container:
