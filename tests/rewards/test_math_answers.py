@@ -293,9 +293,9 @@ WRONG = table(r"""
     |  \frac{4}{3}+1 = 17  |  seventy  |  seventeen or eighteen  |  one seven  |  seventeen hundred
     |  2**3 = 17  |  (2)(3) = 17  |  \sqrt 16 = 17  |  0.5+1 = 17 cookies  |  17 - 12 = 17 \pmod{30}
     |  17 plus one  |  17 squared  |  17 minus two  |  17 times  |  17 halves  |  17 over four
-    |  17 fifths  |  17 ninths  |  \text{17 eighths}
+    |  17 fifths  |  17 ninths  |  \text{17 eighths}  |  17 twelfths  |  17 sixteenths
     |  seventeenth  |  minus seventeen  |  ten plus seven  |  twenty-seven  |  hundred and seventeen
-1 :=  1 half  |  1 third  |  \text{1 sixth}
+1 :=  1 half  |  1 third  |  \text{1 sixth}  |  1 billionth
 -17 :=  seventeen
 17.5 :=  seventeen
 17\% :=  seventeen

@@ -215,11 +215,10 @@ _POWERS = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 
 _NO_UNIT = frozenset(
     ["or", "and", "not", "more", "less", "least", "most", "than", "if", "unless", "except", "to",
      "mod", "base", "plus", "minus", "times", "over", "divided", "squared", "cubed", "factorial",
-     "choose", "negative", "dozen", "dozens", "half", "halves",
-     *(part + s for s in ("", "s") for part in ("third", "fourth", "fifth", "sixth", "seventh",
-       "eighth", "ninth", "tenth", "hundredth", "thousandth"))]
+     "choose", "negative", "dozen", "dozens", "half", "halves"]
 )  # fmt: skip
 """Words that say more than a unit."""
+_PART = re.compile(r"(third|\w*(four|fif|six|even|eigh|nin|ten|elf|teen|ie|red|sand|illion)th)s?")
 
 
 def _with_unit(text: str) -> Number | None:
@@ -236,6 +235,6 @@ def _with_unit(text: str) -> Number | None:
     if words and words[0] in _POWERS:
         power = 10 ** _POWERS[words.pop(0)]
         number = replace(number, value=number.value * power)
-    if _NO_UNIT.intersection(words):
+    if _NO_UNIT.intersection(words) or any(map(_PART.fullmatch, words)):
         return None
     return number
