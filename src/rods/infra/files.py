@@ -185,11 +185,11 @@ class LineLog:
     def append(self, record: Mapping[str, Json]) -> None:
         """Add one record; raises `StoreError` if it cannot be written (what was there stays)."""
         line = json_text(record, allow_nan=False) + "\n"
-        with disk(self.path, "writing"), self.path.open("ab") as out:
-            size = out.tell()
+        with disk(self.path, "writing"), self.path.open("ab", buffering=0) as out:
+            size, left = out.tell(), line.encode()
             try:
-                out.write(line.encode())
-                out.flush()
+                while left:  # no buffer, which would write its rest when it is closed
+                    left = left[out.write(left) :]
             except OSError:
                 os.truncate(self.path, size)
                 raise
