@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -163,6 +164,21 @@ def test_a_lock_that_its_holder_has_removed_holds_nobody(
     monkeypatch.setattr(claims, "locked", late)
     with claimed(folder / "x"):
         assert len(opened) == 2 and (folder / ".x.lock").exists()
+
+
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.ENOSYS])
+def test_a_file_system_without_locks_is_no_other_process(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def none(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    for name in ("fcntl.lockf", "os.lockf"):
+        monkeypatch.setattr(name, none)
+    how = rf"cannot lock it: {os.strerror(code)}\. Choose a folder on a file system that locks"
+    with pytest.raises(StoreError, match=how), claimed(folder / "x"):
+        pytest.fail("it may be written")
+    assert not files.is_locked(folder / "log.jsonl"), "nobody is at work there"
 
 
 def test_what_was_written_meanwhile_is_not_overwritten(

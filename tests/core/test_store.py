@@ -296,7 +296,7 @@ def test_a_start_beside_another_process_leaves_its_folder(tmp_path, monkeypatch)
     (path / ".lock").touch()
     (path / "manifest.json.part").write_text("{")
     with monkeypatch.context() as patch, pytest.raises(StoreError, match="another process"):
-        patch.setattr("fcntl.lockf", full_disk)
+        patch.setattr("fcntl.lockf", Mock(side_effect=OSError(errno.EAGAIN, "held")))
         RunDirectory.create(new_run_dir(tmp_path, "mine"), RunConfig())
     assert len(list(path.iterdir())) == 2
     # what a start leaves that was killed before its manifest does not block the next one

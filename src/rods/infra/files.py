@@ -31,6 +31,7 @@ from rods.types import Json
 PIECE = 512  # rows of a Parquet file that are read at once
 TABLES = {".parquet": b"PAR1", ".arrow": b"ARROW1"}
 """Endings of tables, and how such files begin; Arrow's stream begins otherwise."""
+HELD = (errno.EACCES, errno.EAGAIN)  # errors of a lock that another process holds
 NOTES = "extra_info"  # a column of verl's rows for anything at all, of which little is read
 Reader = Callable[[Any], Any]
 _NAME = b"ARROW:extension:name"
@@ -87,7 +88,7 @@ def locked(path: Path, busy: str) -> int:
     The file holds the number of the process: where one is left, it was killed; the log says so.
 
     Raises:
-        StoreError: another process holds it (the message is `busy`), or it cannot be opened.
+        StoreError: another process holds it (the message is `busy`), or it cannot be locked.
     """
     with disk(path, "opening"):
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -95,6 +96,9 @@ def locked(path: Path, busy: str) -> int:
         fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(handle)
+        if error.errno not in HELD:  # such as ENOLCK, of NFS without a lock service
+            how = "Choose a folder on a file system that locks files."
+            busy = f"{path}: the file system cannot lock it: {error.strerror}. {how}"
         raise StoreError(busy) from error
     left, mine = os.pread(handle, 32, 0).decode(errors="replace"), str(os.getpid())
     if left and left != mine:
@@ -111,7 +115,7 @@ def is_locked(path: Path) -> bool:
         with path.open() as file:
             os.lockf(file.fileno(), os.F_TEST, 0)
     except OSError as error:
-        return not isinstance(error, FileNotFoundError)
+        return error.errno in HELD
     return False
 
 
