@@ -33,7 +33,7 @@ from rods.config import RunConfig, Start, parse_config
 from rods.config.drift import require_same
 from rods.config.unread import without_replaced
 from rods.errors import StoreError
-from rods.infra.checkpoints import Checkpoint, Checkpoints, step_of
+from rods.infra.checkpoints import Checkpoint, Checkpoints, by_step, step_of
 from rods.infra.files import LineLog, disk, locked, released, remove, text_of, write_atomic
 from rods.infra.host import now, origin
 from rods.infra.install import VERSION
@@ -361,7 +361,7 @@ class RunDirectory:
         left = self._log.cut(size)
         if checkpoint and left < size:
             checkpoint.remark(metrics=left)
-        for file in self.trajectories.glob("step-*.parquet"):
+        for file in by_step(self.trajectories, ".parquet"):
             if step_of(file.stem) > step:
                 file.unlink()
         for left in (*self.trajectories.glob("*.part"), *self.checkpoints.folder.glob(".*.part")):

@@ -508,6 +508,21 @@ def test_checkpoints_are_whole_and_two_are_kept(run):
     assert (run.latest_checkpoint().path / "model" / "weights").read_text() == "again"
 
 
+def test_copies_beside_checkpoints_and_trajectories_are_somebody_s_own(run):
+    trajectories = group(original(1), [1.0, 0.0])[0].trajectories
+    for step in (1, 2, 3):
+        run.write_trajectories(step, trajectories)
+        save_log(run, step)
+    best = run.checkpoints.folder / "step-000002-best"
+    shutil.copytree(run.latest_checkpoint().path, best)
+    copy = run.trajectories / "step-000003 copy.parquet"
+    shutil.copy(run.trajectories / "step-000003.parquet", copy)
+    assert run.latest_checkpoint().step == 3
+    save_log(run, 4)
+    assert RunDirectory.resume(run.path).latest_checkpoint().step == 4
+    assert best.is_dir() and copy.is_file()
+
+
 def test_a_failure_within_a_checkpoint_leaves_the_old_one(run):
     save(run, 1)
     with pytest.raises(KeyError), run.checkpoint(2) as folder:

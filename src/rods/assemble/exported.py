@@ -19,6 +19,7 @@ from rods.assemble.engines import SETTLED
 from rods.assemble.evaluated import weights_of
 from rods.config import ModelSettings
 from rods.errors import StoreError
+from rods.infra.checkpoints import by_step
 from rods.report.results import markdown_table
 from rods.report.run_data import load_run
 from rods.store import RunDirectory
@@ -72,7 +73,7 @@ def _card(title: str, run: RunDirectory | None, tokenizer: Any) -> str:
         return template.render(title=title)
     data, config = load_run(run.path), run.config
     about = {"base": Path(config.model.name).name, "table": "\n".join(markdown_table(data))}
-    files = sorted(run.trajectories.glob("step-*.parquet"))
+    files = by_step(run.trajectories, ".parquet")
     first = next(read_parquet(files[-1]), None) if files else None
     prompt = tokenizer.decode(first.spans[0].ids) if first and first.spans else ""
     if len(prompt) > PROMPT:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -102,8 +103,7 @@ class Checkpoints:
             shutil.rmtree(gone, ignore_errors=True)
 
     def _complete(self) -> list[Checkpoint]:
-        found = [Checkpoint(step_of(p.name), p) for p in self.folder.glob("step-*")]
-        return sorted(found, key=lambda c: c.step)
+        return [Checkpoint(step_of(path.name), path) for path in by_step(self.folder)]
 
     def latest(self) -> Checkpoint | None:
         """The checkpoint to go on from; None before the first."""
@@ -126,6 +126,13 @@ class Checkpoints:
 def step_of(stem: str) -> int:
     """The step that a file or folder is named after."""
     return int(stem.removeprefix("step-"))
+
+
+def by_step(folder: Path, ending: str = "") -> list[Path]:
+    """List what a folder holds for each step, in order; copies of another name are not ours."""
+    found = {path: path.name.removesuffix(ending) for path in folder.glob(f"step-*{ending}")}
+    ours = [path for path, stem in found.items() if re.fullmatch(r"step-[0-9]+", stem)]
+    return sorted(ours, key=lambda path: step_of(found[path]))
 
 
 def require_unfinished(folder: Path, done: int, total: int, updates: int) -> None:

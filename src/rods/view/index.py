@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import duckdb
 
-from rods.infra.checkpoints import step_of
+from rods.infra.checkpoints import by_step, step_of
 from rods.trajectory import TrainingSignal, Trajectory
 from rods.trajectory_codec import read_row
 
@@ -145,7 +145,7 @@ class TrajectoryIndex:
     def refresh(self) -> bool:
         """Read files that are new or have changed, forget those that are gone; whether any was."""
         with self._lock:
-            now = {p: _mark(p) for p in sorted(self._folder.glob("step-*.parquet"))}
+            now = {p: _mark(p) for p in by_step(self._folder, ".parquet")}
             old = [p for p, mark in self._files.items() if now.get(p) != mark]
             new = [p for p, mark in now.items() if self._files.get(p) != mark]
             if not old and not new:

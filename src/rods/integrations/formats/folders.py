@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from jinja2 import Template
 
 from rods.errors import StoreError
-from rods.infra.checkpoints import step_of
+from rods.infra.checkpoints import by_step, step_of
 from rods.infra.files import pyarrow, toml_of
 from rods.infra.host import origin
 from rods.infra.install import VERSION
@@ -46,7 +46,7 @@ def write_task_folder(
 def write_run_folder(folder: Path, title: str, path: Path) -> int:
     """Write a run's trajectories; return how many. `StoreError` if the run or they are missing."""
     run = RunDirectory.open(path)
-    files = sorted(run.trajectories.glob("step-*.parquet"))
+    files = by_step(run.trajectories, ".parquet")
     if not files:
         raise StoreError(f"{path}: this run holds no trajectories.")
     data = load_run(path)
