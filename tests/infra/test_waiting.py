@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
+from rich.progress import Progress
 
 from rods.cli.common import progress
 from rods.infra.waiting import waiting
@@ -47,6 +49,22 @@ def test_progress_without_a_terminal_is_never_silent(capsys: pytest.CaptureFixtu
         until(lambda: "updates: 3 of 8" in said())
         show(8, total=8)
         assert "updates: 8 of 8" in said()
+
+
+def test_the_time_left_is_known_where_each_step_takes_long(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("rods.cli.common.Progress", partial(Progress, get_time=lambda: now))
+    said = shown_by(capsys)
+    with progress("updates", 6, 3) as show:  # a training that was resumed
+        for step in (4, 5):
+            now += 60
+            show(step)
+        until(lambda: "updates: 5 of 6; 1 min left" in said())
+        now += 60
+        show(6)
+    assert "updates: 6 of 6\n" in said()
 
 
 @pytest.mark.slow

@@ -190,8 +190,10 @@ def progress(what: str, total: float | None, done: float = 0) -> Generator[Calla
     Yields a function that takes the number done, a note, and the total if that was not known.
     """
     columns = ("{task.description}", BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, "{task.fields[note]}", console=Console(stderr=True, emoji=False))
-    bar.disable = plain = not bar.console.is_terminal
+    console = Console(stderr=True, emoji=False)
+    # Rich forgets a step after 30 s: it would never know the time left where each takes longer.
+    bar = Progress(*columns, "{task.fields[note]}", console=console, speed_estimate_period=math.inf)
+    bar.disable = plain = not console.is_terminal
     with bar, waiting(what) if plain else nullcontext(str) as begin:
         line = bar.add_task(what, total=total, note="")
         bar.update(line, completed=done)
@@ -199,7 +201,7 @@ def progress(what: str, total: float | None, done: float = 0) -> Generator[Calla
         def show(done: float, note: str = "", total: float | None = total) -> None:
             bar.update(line, completed=done, total=total, note=note)
             seconds = bar.tasks[line].time_remaining
-            left = f"{seconds / 60:.0f} min left; " if seconds else ""  # at the end it is 0
+            left = f"{seconds / 60:.0f} min left; " if seconds else ""  # 0: all is done
             left = "less than a minute left; " if seconds and seconds < 60 else left
             text = f"{what}: {done:,.0f} of {total or 0:,.0f}; {left}{note}".removesuffix("; ")
             begin(text)
