@@ -150,10 +150,10 @@ class _Loop:
         record = step_record(self.components, self.curriculum, batch, judgements, report)
         self._log(record)
         self.sampled += len(trajectories)
-        over = self.stopped() or self.over
-        if not over:  # an epoch that begins now is part of this checkpoint
+        if not (self.stopped() or self.over):  # an epoch that begins is part of this checkpoint
             await self._next_epoch(self.config.rollout.tasks_per_step)
-        self.checkpoint(batch.rewards_state, force=over)  # later groups may be scored by now
+        # Later groups may be scored by now, and Ctrl-C may have come while the epoch began.
+        self.checkpoint(batch.rewards_state, force=self.stopped() or self.over)
         return True
 
     # -- draw, roll out, score --------------------------------------------------------------

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -256,6 +256,24 @@ def test_ctrl_c_stops_at_a_step_and_the_run_goes_on(whole: Whole, tmp_path: Path
     run(tmp_path / "stopped", config)
     assert played(tmp_path / "stopped") == played(whole.path)
     assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_an_epoch_begins_saves_the_last_update(tmp_path: Path) -> None:
+    """An epoch may wait for synthesis, so that is where Ctrl-C often comes."""
+
+    class Pressed(Screen):
+        def record(self, record: Mapping[str, Any]) -> None:
+            super().record(record)
+            if len(self.epochs) == 2 and record["kind"] == "epoch":
+                os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(Interrupted, match=r"stopped after update \d+") as stopped:
+        run(tmp_path / "stopped", settings(), Pressed())
+    step = int(str(stopped.value).removesuffix(".").split()[-1])
+    assert step % 3, "no checkpoint is due then"
+    checkpoint = RunDirectory.open(tmp_path / "stopped").latest_checkpoint()
+    assert checkpoint is not None and checkpoint.step == step
 
 
 def files(path: Path) -> dict[str, tuple[bytes, int]]:
