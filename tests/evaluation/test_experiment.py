@@ -23,7 +23,7 @@ from rods.cli import experiment as verb
 from rods.cli.common import writer_overrides
 from rods.cli.main import app
 from rods.cli.synth import _sources
-from rods.config import RunConfig, load_config
+from rods.config import RunConfig, load_config, with_overrides
 from rods.errors import ConfigError, StoreError
 from rods.evaluation.grid import EXPERIMENTS, Grid, GridRun, load_grid
 from rods.evaluation.stats import paired_difference
@@ -32,7 +32,7 @@ from rods.report.heldout import Point, TaskSubset, trajectories_to
 from rods.report.run_data import load_run
 from rods.reward import Score
 from rods.rewards.filters import has_variance
-from rods.store import FORMAT
+from rods.store import FORMAT, RunDirectory, new_run_dir
 from rods.task import write_tasks
 from verbs import rods as program
 
@@ -180,6 +180,34 @@ def test_finished_runs_are_kept_and_others_are_run(
         other = CliRunner().invoke(app, [*words, f"--{key}", value])
         assert isinstance(other.exception, StoreError) and key in str(other.exception)
     assert len(played) == 5
+
+
+def test_a_run_resumes_with_the_settings_of_this_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server or a folder may have moved; with --parallel, each run has one thread."""
+    (tmp_path / "small.toml").write_text(FILE)
+    begun: list[list[str]] = []
+
+    class Done:
+        def __init__(self, command: list[str], **_: object) -> None:
+            begun.append(command)
+
+        def wait(self) -> int:
+            return 0
+
+    monkeypatch.setattr(verb, "Popen", Done)
+    made = load_grid(str(tmp_path / "small.toml"))
+    path = new_run_dir(tmp_path, made.cells[1].name)
+    RunDirectory.create(path, made.config(made.cells[1]))
+    moved = load_grid(str(tmp_path / "small.toml"), overrides=["synthesis.drain_seconds=9.0"])
+    assert verb._one(moved, moved.cells[1], tmp_path, alone=True) == 0
+    resume, folder, *settings = begun[0][4:]
+    assert (resume, folder) == ("--resume", str(path))
+    assert {"--synthesis.drain_seconds=9.0", "--model.threads=1"} <= {*settings}
+    words = [text.removeprefix("--") for text in settings]
+    resumed = RunDirectory.resume(path, with_overrides(made.config(made.cells[1]), words))
+    assert resumed.config.synthesis.drain_seconds == 9 and resumed.config.model.threads == 1
 
 
 @pytest.mark.slow

@@ -175,12 +175,13 @@ def _one(grid: Grid, cell: GridRun, where: Path, alone: bool) -> int:
             _RUNNING.append(run)
             return run.wait()
 
-        if (path / MANIFEST).is_file():
-            return rods("train", "--resume", str(path))
+        settings = [f"--{text}" for text in given]
+        if (path / MANIFEST).is_file():  # a server or a folder may have moved since its start
+            return rods("train", "--resume", str(path), *settings)
         if cell.arm.static_variants and (status := _synthesize(grid, cell, where, rods)):
             return status
         recipe = ["--recipe", grid.recipe, "--profile", grid.profile, "--seed", str(cell.seed)]
-        return rods("train", *recipe, "--out", str(path), *(f"--{text}" for text in given))
+        return rods("train", *recipe, "--out", str(path), *settings)
 
 
 def _synthesize(grid: Grid, cell: GridRun, where: Path, rods: Callable[..., int]) -> int:
