@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -211,6 +212,25 @@ def test_resume_may_change_what_decides_nothing_and_remembers_it(run):
     with pytest.raises(StoreError, match=r"the run: seed: 0 -> 1\. Resume"):
         RunDirectory.resume(run.path, wrong)
     assert RunDirectory.open(run.path).config == other
+
+
+@pytest.mark.parametrize("refuses", ["startable", "assemble", "run_loop"])
+def test_settings_of_a_refused_resume_are_not_those_of_the_run(run, refuses, monkeypatch):
+    def stop(*given):
+        if refuses == "run_loop":
+            given[1].log({"step": 1})
+        raise ConfigError("it does not fit")
+
+    save_log(run, 1)
+    monkeypatch.setattr("rods.assemble.startable", Mock())
+    monkeypatch.setattr("rods.assemble.assemble", lambda *_: nullcontext())
+    monkeypatch.setattr(f"rods.assemble.{refuses}", stop)
+    other = with_overrides(run.config, ["train.local.memory_gib=0.1"])
+    with pytest.raises(ConfigError, match="does not fit"):
+        train(other, resume=run.path)
+    made = RunDirectory.open(run.path)
+    assert made.config == (other if refuses == "run_loop" else run.config), "of what is logged"
+    assert ("changes" in made.manifest) == (refuses == "run_loop")
 
 
 def test_drift_is_allowed_by_name_alone_and_remembered(run):

@@ -28,7 +28,7 @@ from rods.engines import require_trainable
 from rods.env import Environment
 from rods.envs.hints import hinted
 from rods.envs.remote.processes import environment_of
-from rods.errors import ConfigError, Interrupted, PolicyError, RewardError
+from rods.errors import ConfigError, Interrupted, PolicyError, RewardError, RodsError
 from rods.evaluation.suite import Progress, evaluate_tasks
 from rods.evaluation.tool_metrics import step_metrics
 from rods.infra.text import counted, quoted
@@ -85,19 +85,22 @@ def train(
     with waiting("reading settings and tasks") as begin:
         config = with_objects(config, environment, tasks)
         require(config, "training")
-        before = (RunDirectory.open(Path(resume)).config if resume else config).updates
+        former = RunDirectory.open(Path(resume)) if resume else None
+        before = (former.config if former else config).updates
         kept = RunDirectory.resume(Path(resume), config, start, drift=drift) if resume else None
         if config.train.schedule == "cosine" and before != config.updates:
             moved = "the learning rate continues as if updates = %d had been set at first, not %d"
             _LOG.warning(f"{moved} (train.schedule = 'cosine')", config.updates, before)
-        splits = startable(kept.config if kept else config)
-        require_name(config.model.name)
+        with _unless_refused(kept, former):
+            splits = startable(kept.config if kept else config)
+            require_name(config.model.name)
         begin("importing torch and the trainer")
         run = kept or start_run(config, str(folder), start)
     pipelined = run.config.rollout.schedule == "pipelined"
     display = TrainDisplay(run.path.resolve().name, run.config.updates, pipelined=pipelined)
     try:
         with ExitStack() as opened:
+            opened.enter_context(_unless_refused(kept, former))
             with waiting("preparing the trainer") as begin:
                 components = opened.enter_context(assemble(run.config, run, begin, splits))
             opened.enter_context(display)
@@ -117,6 +120,25 @@ def train(
         raise
     build_report(run.path)
     return run
+
+
+@contextmanager
+def _unless_refused(run: RunDirectory | None, former: RunDirectory | None) -> Generator[None]:
+    """Give a resumed run its former manifest back where an error comes before the first record.
+
+    Otherwise the next resume, which need not repeat these settings, would be refused for them.
+    """
+    logged: list[Mapping[str, Json]] = []
+    if run is not None:
+        run.watchers.append(logged.append)
+    try:
+        yield
+    except RodsError as error:
+        if run and former and not (logged or isinstance(error, Interrupted)):
+            # What was its final evaluation counts as one between updates now.
+            run.manifest = {**former.manifest, "finished": run.manifest["finished"]}
+            run.update_manifest()
+        raise
 
 
 def start_run(config: RunConfig, folder: str, start: Start | None = None) -> RunDirectory:
