@@ -117,6 +117,7 @@ def test_one_field_of_one_stage_can_be_overridden() -> None:
         ("rollout.k=1", ["rollout.k = 1", '"grpo" no group', "gae, reinforce++"]),
         ("rollout.k=many", ["rollout.k", "many"]),
         ("stages.7.reward=x", ["stages.7", "3 stages"]),
+        ("stages.².reward=x", ["stages.²", "3 stages"]),
         ("train", ["section.key=value"]),
     ],
 )
@@ -125,6 +126,11 @@ def test_wrong_overrides_say_what_and_where(override: str, parts: list[str]) -> 
         load_config("rods", "small", [override])
     for part in parts:
         assert part in str(error.value)
+
+
+def test_a_date_is_a_name() -> None:
+    config = load_config("rods", "small", ["env.tasks=2026-11-30", "model.name=12:30:00"])
+    assert (config.env.tasks, config.model.name) == (("2026-11-30",), "12:30:00")
 
 
 OTHERS = ("fixed", "bf16", "fp32", "output_dir", "num")

@@ -319,17 +319,23 @@ def _require_names(asked: Mapping[str, Any]) -> None:
     for key, value in asked.items():
         kind = re.sub(r"^stages\.\d+", "stages.N", key)
         if key == "track.names":
-            load(key, "rods.integrations.trackers:require_known")(one_or_many(value))
+            load(key, "rods.integrations.trackers:require_known")(_texts(value))
             continue
         table = None if value == AUTO else REGISTRIES.get(kind)
         address = load(key, table).address(value, key) if table and isinstance(value, str) else ""
         file = Path(os.path.expanduser(address.rpartition(":")[0])).resolve()
         if file.suffix == ".py" and not file.is_file():
             raise ConfigError(f"{key}: {address!r} cannot be imported: there is no file {file}.")
-        for name in ([value] if isinstance(value, str) else value) if key in FILES else ():
+        for name in _texts(value) if key in FILES else ():
             folder = name.rpartition(":")[0] or name  # FOLDER:SPLIT
             if not (name.startswith(HUB) or Path(name).exists() or Path(folder).is_dir()):
                 raise TaskError(f"{key}: {name}: there is no such file of tasks.")
+
+
+def _texts(value: object) -> list[str]:
+    """Return the texts of a setting of one or many; anything else is refused with the settings."""
+    listed = one_or_many(value)
+    return [one for one in listed if isinstance(one, str)] if isinstance(listed, list) else []
 
 
 def require_there(args: list[str], given: dict[str, Any]) -> str:
@@ -348,7 +354,9 @@ def require_there(args: list[str], given: dict[str, Any]) -> str:
     if place[:1] in (*"-\u2013\u2014",) or ("=" in place and not local_path(place).exists()):
         overrides([place])  # raises: it is meant for an option
     model = asked.get("model.name") or given.get("model") or place
-    if not model or model == PACKAGED or local_path(model).is_dir() or model[-5:] == ".gguf":
+    if not isinstance(model, str) or model in ("", PACKAGED) or model[-5:] == ".gguf":
+        return ""
+    if local_path(model).is_dir():
         return ""
     if model != place or local_path(model).is_file():  # what a place may be, the command knows
         require_name(model)

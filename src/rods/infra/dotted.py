@@ -9,6 +9,8 @@ import difflib
 import tomllib
 from collections.abc import Callable, Collection, Mapping
 from contextvars import ContextVar
+from datetime import date
+from datetime import time as clock
 from typing import Any, cast
 
 from rods.errors import ConfigError
@@ -135,6 +137,8 @@ def override(data: dict[str, object], text: str) -> None:
         value = tomllib.loads(f"value = {raw}")["value"]
     except tomllib.TOMLDecodeError:
         value = raw
+    if isinstance(value, date | clock):  # no setting is one, but a folder may have such a name
+        value = raw
     *path, last = key.strip().split(".")
     place: Any = data
     for part in path:
@@ -147,7 +151,7 @@ def override(data: dict[str, object], text: str) -> None:
 def _enter(place: object, part: str, text: str) -> Any:
     if isinstance(place, list):
         rows: list[Any] = place
-        if not part.isdigit() or int(part) >= len(rows):
+        if not part.isdecimal() or int(part) >= len(rows):
             several = f"{len(rows)} stages, stages.0 to stages.{len(rows) - 1}"
             known = several if len(rows) > 1 else "one stage, stages.0 (of its profile or --stages)"
             raise ConfigError(f"override {text!r}: this run has {known}.")
