@@ -197,14 +197,16 @@ def test_a_run_resumes_with_the_settings_of_this_command(
             return 0
 
     monkeypatch.setattr(verb, "Popen", Done)
-    made = load_grid(str(tmp_path / "small.toml"))
+    file = str(tmp_path / "small.toml")
+    made = load_grid(file, overrides=["env.name=./tools.py:bistro"])
     path = new_run_dir(tmp_path, made.cells[1].name)
     RunDirectory.create(path, made.config(made.cells[1]))
-    moved = load_grid(str(tmp_path / "small.toml"), overrides=["synthesis.drain_seconds=9.0"])
+    now = ["env.name=/new/tools.py:bistro", "synthesis.drain_seconds=9.0"]
+    moved = load_grid(file, overrides=now)
     assert verb._one(moved, moved.cells[1], tmp_path, alone=True) == 0
     resume, folder, *settings = begun[0][4:]
     assert (resume, folder) == ("--resume", str(path))
-    assert {"--synthesis.drain_seconds=9.0", "--model.threads=1"} <= {*settings}
+    assert {*(f"--{text}" for text in now), "--model.threads=1"} <= {*settings}
     words = [text.removeprefix("--") for text in settings]
     resumed = RunDirectory.resume(path, with_overrides(made.config(made.cells[1]), words))
     assert resumed.config.synthesis.drain_seconds == 9 and resumed.config.model.threads == 1

@@ -102,7 +102,7 @@ def train(
         with ExitStack() as opened:
             opened.enter_context(_unless_refused(kept, former))
             with waiting("preparing the trainer") as begin:
-                components = opened.enter_context(assemble(run.config, run, begin, splits))
+                components = opened.enter_context(assemble(run.config, run, begin, splits, drift))
             opened.enter_context(display)
             display.message(f"run {run.path}: {run.config.curriculum}, seed {run.config.seed}")
             display.resume(run.metrics())
@@ -159,10 +159,12 @@ def assemble(
     run: RunDirectory,
     begin: Callable[[str], object] = str,
     splits: Splits | None = None,
+    drift: bool = False,
 ) -> Generator[Components]:
     """Everything that the loop drives; the worker is stopped at the end.
 
     `begin` is called with what begins now, in words; `splits` are `startable`'s, if it was called.
+    `drift`: variants from now on may be of other settings than earlier ones.
     """
     splits = splits or startable(config)
     from rods.assemble.engines import engine_within, settle, template_of
@@ -191,7 +193,7 @@ def assemble(
 
     bound = ability(environment, CallBound)
     begin("starting the synthesis worker")
-    with closing(environment), worker_of(config, splits, run.path) as synthesis:
+    with closing(environment), worker_of(config, splits, run.path, drift=drift) as synthesis:
         yield Components(
             environment=environment,
             originals=splits.originals,
@@ -334,11 +336,11 @@ def _filter(train: TrainSettings) -> GroupFilter | None:
 
 
 def worker_of(
-    config: RunConfig, splits: Splits, folder: Path, hosted: bool = False
+    config: RunConfig, splits: Splits, folder: Path, hosted: bool = False, drift: bool = False
 ) -> AbstractContextManager[SynthesisWorker | None]:
     """The synthesis worker, whose queue stands in a folder; None where the pool does not grow."""
     _warn(config, splits, hosted)  # here, because only the process that draws has a worker
     if not config.grows:
         return nullcontext()
     settings = worker_settings(config, splits.train, splits.held_out)
-    return SynthesisWorker(folder / "synthesis.sqlite", settings)
+    return SynthesisWorker(folder / "synthesis.sqlite", settings, drift=drift)

@@ -133,7 +133,7 @@ def driven(config: RunConfig, splits: Splits | None, drift: bool) -> HostedRun:
     splits = splits or startable(with_objects(config, None, None), evaluates=False)
     if config.model.threads:  # else the host's own number holds
         set_threads(config.model.threads)
-    worker = partial(worker_of, config, splits, hosted=True)
+    worker = partial(worker_of, config, splits, hosted=True, drift=drift)
     return HostedRun(
         config, partial(environment_of, config), splits.originals, worker, hints, drift
     )

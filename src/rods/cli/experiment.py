@@ -21,7 +21,7 @@ from rods.cli.common import AsJson, numbers, overrides, print_results, say, with
 from rods.cli.report import compared
 from rods.cli.synth import queue_of
 from rods.config.checks import require
-from rods.config.drift import deciding, may_change
+from rods.config.drift import deciding, may_change, moved
 from rods.errors import ConfigError, Interrupted, RodsError, StoreError
 from rods.evaluation.grid import Grid, GridRun, load_grid
 from rods.infra.files import disk
@@ -151,7 +151,7 @@ def _finished(grid: Grid, cell: GridRun, where: Path) -> bool:
     # Arms are compared at equal budgets, on the same tasks; the folder of variants may have moved.
     free = may_change(compared=True) | {VARIANTS}
     changed = deciding(run.config.changed(config), free)
-    if changed:
+    if changed := [text for text in changed if not moved(text)]:
         raise StoreError(
             f"{path}: the settings of this run differ from those of the experiment: "
             f"{'; '.join(changed)}. Choose another --out, or remove that run."

@@ -62,7 +62,7 @@ def require_same(path: str, changes: Iterable[str], drift: bool) -> None:
 
     With `drift` they may change, except those in `SAVED`.
     """
-    wrong = [text for text in deciding(changes, may_change()) if not _moved(text)]
+    wrong = [text for text in deciding(changes, may_change()) if not moved(text)]
     fixed = [text for text in wrong if _among(text, SAVED)]
     if fixed and drift:
         raise StoreError(
@@ -78,8 +78,8 @@ def require_same(path: str, changes: Iterable[str], drift: bool) -> None:
         )
 
 
-def _moved(change: str) -> bool:
-    """True if a change names the same thing in a file of the same name, in another folder."""
+def moved(change: str) -> bool:
+    """Return true if a change names the same thing in a file of the same name elsewhere."""
     files = [text.rpartition("/")[2] for text in change.partition(": ")[2].split(" -> ")]
     return ".py:" in files[0] and len(set(files)) == 1
 

@@ -98,6 +98,27 @@ def test_the_file_belongs_to_its_tasks(tmp_path: Path) -> None:
         SynthesisWorker(tmp_path / "broken.sqlite", SETTINGS)
 
 
+@THREAD
+def test_drift_that_a_resume_allows_is_of_settings_of_synthesis_alone(tmp_path: Path) -> None:
+    path, synthesis = tmp_path / "q.sqlite", SETTINGS.synthesis.model_copy(update={"attempts": 9})
+    other = dataclasses.replace(SETTINGS, synthesis=synthesis)
+    SynthesisWorker(path, SETTINGS).stop()
+    with pytest.raises(SynthesisError, match=r"other settings \(synthesis.attempts: \d -> 9\)"):
+        SynthesisWorker(path, other)
+    with pytest.raises(SynthesisError, match=r"other settings \(seed: 0 -> 1\)"):
+        SynthesisWorker(path, dataclasses.replace(other, rng_seed=1), drift=True)
+    SynthesisWorker(path, other, drift=True).stop()
+    SynthesisWorker(path, other).stop()
+
+
+def test_the_file_is_that_of_an_environment_whose_own_file_was_moved(tmp_path: Path) -> None:
+    queue = SqliteQueue(tmp_path / "q.sqlite")
+    for at in ("./tools.py:bistro", "/new/tools.py:bistro", "../tools.py:bistro"):
+        queue.bind({"env": at})
+    with pytest.raises(SynthesisError, match="other settings"):
+        queue.bind({"env": "./others.py:bistro"})
+
+
 @pytest.mark.parametrize("where", ["q-training.jsonl.PID.part", "q.log"])
 def test_a_full_disk_at_the_start_is_one_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str

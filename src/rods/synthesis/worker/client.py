@@ -41,7 +41,11 @@ class SynthesisWorker(AbstractContextManager["SynthesisWorker"]):
     """The driver's end: request variants, take what is there, see how it goes."""
 
     def __init__(
-        self, path: Path, settings: WorkerSettings, bound: Mapping[str, Json] | None = None
+        self,
+        path: Path,
+        settings: WorkerSettings,
+        bound: Mapping[str, Json] | None = None,
+        drift: bool = False,
     ):
         """Open the queue and start the process.
 
@@ -49,6 +53,7 @@ class SynthesisWorker(AbstractContextManager["SynthesisWorker"]):
             path: the queue's file; its folder must exist.
             settings: what variants are made with.
             bound: what the queue belongs to besides, such as the seeds of a data set.
+            drift: a queue that was made with other settings of synthesis is used as well.
 
         Raises `StoreError` where the queue's file is damaged or another process's, or the disk is
         full or cannot be written; `SynthesisError` where it belongs to other tasks or settings.
@@ -60,7 +65,7 @@ class SynthesisWorker(AbstractContextManager["SynthesisWorker"]):
         with ExitStack() as undo:
             self._lock = undo.enter_context(self._locked())
             self.queue = undo.enter_context(closing(SqliteQueue(path)))
-            self.queue.bind({**settings.deciding(), **(bound or {})})
+            self.queue.bind({**settings.deciding(), **(bound or {})}, drift)
             for note in ("stop", "suspended", "error"):
                 self.queue.put(note, "")
             settings.write(self.queue, path)

@@ -16,6 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from rods.config.drift import moved
 from rods.errors import SynthesisError
 from rods.infra.database import Database
 from rods.infra.dotted import changes
@@ -229,15 +230,17 @@ class SqliteQueue:
         rows = self._db.rows("SELECT value FROM meta WHERE key = ?", (key,))
         return str(rows[0][0]) if rows else ""
 
-    def bind(self, deciding: Mapping[str, Json]) -> None:
-        """Tie the file to all that decides its variants.
+    def bind(self, deciding: Mapping[str, Json], drift: bool = False) -> None:
+        """Tie the file to all that decides its variants; with `drift`, later ones may be others.
 
         Raises:
             SynthesisError: it belongs to other tasks or settings; their variants must not be mixed.
         """
         known = self.get("deciding")
         theirs: dict[str, Json] = json.loads(known) if known else dict(deciding)
-        if changed := changes(theirs, deciding):
+        free = ("synthesis.",) if drift else ()
+        found = [text for text in changes(theirs, deciding) if not text.startswith(free)]
+        if changed := [text for text in found if not moved(text)]:
             raise SynthesisError(
                 f"{self._db.path}: these variants were begun with other settings "
                 f"({', '.join(changed)}). Set the old ones, or choose another name."
