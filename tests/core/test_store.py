@@ -543,6 +543,17 @@ def test_copies_beside_checkpoints_and_trajectories_are_somebody_s_own(run):
     assert best.is_dir() and copy.is_file()
 
 
+def test_a_checkpoint_is_durable_with_its_inner_folders(run, monkeypatch):
+    def synced(path):
+        made.append(path.name)
+
+    made = []
+    monkeypatch.setattr("rods.infra.checkpoints.sync", synced)
+    save(run, 1)
+    assert made[-1] == ".step-000001.part", "last, when what is in it is on the disk"
+    assert {*made[:-1]} == {"mark.json", "model", "weights"}
+
+
 def test_a_failure_within_a_checkpoint_leaves_the_old_one(run):
     save(run, 1)
     with pytest.raises(KeyError), run.checkpoint(2) as folder:

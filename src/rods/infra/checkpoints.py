@@ -9,7 +9,6 @@ Owns their names and their safety: a kill, or a full disk, at any moment leaves 
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 from collections.abc import Callable, Generator, Mapping
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rods.errors import StoreError
-from rods.infra.files import disk, sync_folder, text_of, write_atomic
+from rods.infra.files import disk, sync, text_of, write_atomic
 from rods.types import Json
 
 LATEST = "latest"
@@ -80,11 +79,8 @@ class Checkpoints:
                 yield part
                 text = json.dumps({"step": step, **mark()})
                 (part / MARK).write_text(text + "\n", encoding="utf-8")
-                for path in part.rglob("*"):
-                    if path.is_file():
-                        with path.open("rb") as done:
-                            os.fsync(done.fileno())
-                sync_folder(part)
+                for path in (*part.rglob("*"), part):
+                    sync(path)
                 self._remove(final)
                 part.rename(final)
             finally:

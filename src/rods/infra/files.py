@@ -156,7 +156,7 @@ def write_atomic(path: Path, data: str | bytes) -> None:
         out.write(raw)
         out.flush()
         os.fsync(out.fileno())
-    sync_folder(Path(os.path.realpath(path)).parent)
+    sync(Path(os.path.realpath(path)).parent)
 
 
 def open_to_readers(folder: Path) -> None:
@@ -168,9 +168,9 @@ def open_to_readers(folder: Path) -> None:
     new.unlink()
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    handle = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Make a file, or the names in a folder, durable."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
