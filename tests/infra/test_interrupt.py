@@ -14,7 +14,7 @@ import pytest
 
 from notebook_cell import in_cell
 from places import SOURCE
-from rods.infra.interrupt import run_to_end
+from rods.infra.interrupt import ctrl_c, run_to_end
 
 PLACES = pytest.mark.parametrize(
     "place", [lambda work: work(), in_cell], ids=["script", "notebook"]
@@ -87,3 +87,16 @@ def test_ctrl_c_in_a_notebook_cancels_what_it_waits_for() -> None:
     in_cell(cell)
     pressing.join()
     assert cleaned.is_set()
+
+
+def test_training_in_a_thread_leaves_ctrl_c_to_the_main_one() -> None:
+    former, found = signal.getsignal(signal.SIGINT), list[object]()
+
+    def work() -> None:
+        with ctrl_c() as stopped:
+            found.extend([stopped(), signal.getsignal(signal.SIGINT)])
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [False, former]

@@ -59,6 +59,9 @@ def ctrl_c(say: Callable[[], object] | None = None) -> Generator[Any]:
         # In a thread, because the signal may have come while this one holds the stream's lock.
         threading.Thread(target=say or partial(print, STOPPING, file=sys.stderr)).start()
 
+    if threading.current_thread() is not threading.main_thread():  # it alone gets signals
+        yield lambda: False
+        return
     former = signal.signal(signal.SIGINT, note)
     try:
         yield lambda: bool(pressed)
