@@ -270,6 +270,21 @@ def test_a_run_remembers_what_its_settings_were_read_from(tmp_path):
     assert load_config(*later) == RunDirectory.open(run.path).config
 
 
+@pytest.mark.parametrize(
+    ("folder", "why"), [(".", "a folder that exists"), ("mine", "is not a run")]
+)
+def test_a_folder_that_is_taken_is_refused_before_tasks_are_read(
+    folder, why, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes").touch()
+    monkeypatch.setattr("rods.assemble.startable", Mock(side_effect=AssertionError))
+    with pytest.raises(StoreError, match=why):
+        train(RunConfig(), folder=folder)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
 def test_settings_that_a_resume_may_change_exist():
     for name in may_change():
         free = name.startswith("env.options.")  # names that an environment's factory takes

@@ -28,7 +28,7 @@ from rods.engines import require_trainable
 from rods.env import Environment
 from rods.envs.hints import hinted
 from rods.envs.remote.processes import environment_of
-from rods.errors import ConfigError, Interrupted, PolicyError, RewardError, RodsError
+from rods.errors import ConfigError, Interrupted, PolicyError, RewardError, RodsError, StoreError
 from rods.evaluation.suite import Progress, evaluate_tasks
 from rods.evaluation.tool_metrics import step_metrics
 from rods.infra.text import counted, quoted
@@ -43,7 +43,7 @@ from rods.rewards.filters import filter_of
 from rods.rollout.episode import RolloutContext
 from rods.rollout.template import ChatTemplate
 from rods.split import untrained_tools
-from rods.store import RunDirectory, new_run_dir
+from rods.store import RunDirectory, new_run_dir, require_free
 from rods.synthesis.worker.client import SynthesisWorker
 from rods.task import Task
 from rods.types import Json
@@ -83,6 +83,8 @@ def train(
         Interrupted: Ctrl-C was pressed; the message states how to resume.
     """
     with waiting("reading settings and tasks") as begin:
+        if folder and not resume:
+            _require_new(Path(folder))
         config = with_objects(config, environment, tasks)
         require(config, "training")
         former = RunDirectory.open(Path(resume)) if resume else None
@@ -151,6 +153,13 @@ def start_run(config: RunConfig, folder: str, start: Start | None = None) -> Run
     return RunDirectory.create(
         path, config, template_hash=template.digest(), split_hash=splits.digest, start=start
     )
+
+
+def _require_new(folder: Path) -> None:
+    """Raise `StoreError` where a run cannot begin, before tasks are read and torch is imported."""
+    if not folder.name:  # the working directory, which a failed start would remove
+        raise StoreError(f"{folder}: a folder that exists. Choose a name; nothing was written.")
+    require_free(folder)
 
 
 @contextmanager
