@@ -515,6 +515,14 @@ def test_a_page_without_plotly_says_how_to_get_it(
         build_report(finished, tmp_path / "report.html")
 
 
+def test_a_clock_that_was_set_back_gives_no_duration(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run", steps=6)
+    assert load_run(path).seconds == 581
+    manifest = (path / "manifest.json").read_text()
+    (path / "manifest.json").write_text(manifest.replace("T10:00:00", "T11:00:00"))
+    assert load_run(path).seconds is None
+
+
 def test_durations_in_words() -> None:
     assert [span(s) for s in (4.4, 65, 3661)] == ["4 s", "1 min 5 s", "1 h 1 min"]
 

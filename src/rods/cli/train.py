@@ -133,8 +133,9 @@ def _run(config: RunConfig, folder: str, resume: Path | None, start: Start, drif
     found = load_run(run.path)
     common.print_results(results_of(found), summary(run.path))
     whole = ("of them without loading", "from the run's first start to its end, pauses included")
-    took = f"{time.monotonic() - started:.0f} s{' since the resume' * bool(resume)}, "
-    took += f"{found.seconds or 0:.0f} s {whole[resume is not None]}"
+    took = f"{time.monotonic() - started:.0f} s{' since the resume' * bool(resume)}"
+    if found.seconds is not None:
+        took += f", {found.seconds:.0f} s {whole[resume is not None]}"
     common.say(f"{took}. Report: {run.path / 'report.html'}")
     after = "" if installed("nicegui") else f" (after {install_line('view')})"
     steps = [f"rods view {quoted(run.path)}{after}"]

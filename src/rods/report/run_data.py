@@ -222,9 +222,10 @@ class RunData:
 
     @property
     def seconds(self) -> float | None:
-        """Wall-clock seconds from start to finish; `None` unless both are known."""
+        """Wall-clock seconds from start to finish; `None` where the clock does not say."""
         started, finished = (moment(self.manifest.get(k)) for k in ("started", "finished"))
-        return None if not started or not finished else (finished - started).total_seconds()
+        took = (finished - started).total_seconds() if started and finished else -1.0
+        return took if took >= 0 else None  # the clock was set back in between
 
 
 Row = TypeVar("Row")
