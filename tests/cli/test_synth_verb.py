@@ -344,7 +344,7 @@ def test_only_seed_tasks_of_the_named_categories_are_varied(
     for odd, said in (
         (["--categories", "odd"], "there is no task of odd; expected some of base, miss_func."),
         (["--categories", "base,mis_func"], "base, miss_func. Did you mean 'miss_func'?"),
-        (["--categories", "base", "--from-scratch", "1"], "leave out --tasks, --categories"),
+        (["--categories", "base", "--from-scratch", "1"], "--tasks, --categories, --n: no effect"),
     ):
         assert rods("synth", *where, "--out", "w.jsonl", *odd, monkeypatch=monkeypatch) == 2
         assert said in capsys.readouterr().err

@@ -59,6 +59,14 @@ USAGE = (
     ("demonstrate --out x --parallel 1", "--parallel: conversations of tasks need"),
     ("demonstrate --out x --profile small", "--profile: conversations of tasks need"),
     ("demonstrate --out x --results 1", "--results has no effect without --dialect search_r1"),
+    ("serve-env --openenv --idle 9 --seconds 9", "--seconds, --idle: no effect with --openenv"),
+    ("serve-env --dialect xml", "--dialect: no effect without --openenv. Leave it out."),
+    ("serve-env --sessions 0", "--sessions must be greater than or equal to 1; got '0'"),
+    ("synth --out x --task-key id", "--task-key: no effect without --from-trajectories LOG"),
+    ("synth --out x --from-scratch 2 --n 9", "--n: no effect with --from-scratch"),
+    ("view --recipe torl", "--recipe: no effect without --tasks FILE"),
+    ("inspect made.jsonl --structure --tasks made.jsonl", "--tasks: no effect with --structure"),
+    ("convert --out x --run y --format datasets --dialect xml", "--dialect: no effect with --run"),
     *((f"{verb} made.jsonl", "this is a file; expected a folder of a model")
       for verb in ("eval", "chat", "train --model", "check --model", "export --out x")),
 )  # fmt: skip

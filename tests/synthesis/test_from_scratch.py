@@ -141,8 +141,8 @@ def test_an_mcp_server_whose_state_is_given(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["--from-scratch", "2", "--tasks", "x.jsonl"], "leave out --tasks"),
-        (["--from-scratch", "2", "--from-trajectories", "x"], "and --from-trajectories"),
+        (["--from-scratch", "2", "--tasks", "x.jsonl"], "--tasks: no effect with --from-scratch"),
+        (["--from-scratch", "2", "--from-trajectories", "x"], "--from-trajectories: no effect"),
         (["--from-scratch", "2", "--writer", "resample"], "--writer graph or --writer llm"),
         (["--states", "x.jsonl"], "--states has no effect without --from-scratch"),
         (["--from-scratch", "2", "--states", "gone.jsonl"], "gone.jsonl"),

@@ -233,10 +233,17 @@ def overrides(args: Sequence[str], model: str = "", dialect: str = "") -> list[s
 
 
 def named_options(context: typer.Context, names: Iterable[str]) -> list[str]:
-    """Return the options of these parameters that are on the command line."""
+    """Return the options of these parameters that are on the command line, as they are typed."""
+    typed = {param.name: param.opts[-1] for param in context.command.params}
     sources = {name: context.get_parameter_source(name) for name in names}
     given = [name for name, source in sources.items() if source and source.name != "DEFAULT"]
-    return [f"--{name.replace('_', '-')}" for name in given]
+    return [typed[name] if typed[name].startswith("-") else name.upper() for name in given]
+
+
+def refuse_unread(context: typer.Context, names: Iterable[str], where: str) -> None:
+    """Raise `ConfigError` for options of these parameters, which have no effect `where`."""
+    if unread := named_options(context, names):
+        raise ConfigError(f"{', '.join(unread)}: no effect {where}. Leave it out.")
 
 
 def resumed(target: str | Path | None, resume: Path | None, drift: bool = False) -> Path | None:

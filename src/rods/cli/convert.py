@@ -54,6 +54,7 @@ def convert(
     own = target.is_dir() and form not in FORMATS
     context.with_resource(claimed(target, "folder" if own or form == "datasets" else "file"))
     if run is not None:
+        common.refuse_unread(context, ["dialect"], "with --run, whose messages hold its own")
         if files or categories or side != "all" or context.args or form != "datasets":
             raise ConfigError("--run writes all trajectories: give it with --format datasets only.")
         count = export_run(run, target)

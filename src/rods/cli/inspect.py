@@ -17,7 +17,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from rods.cli.common import AsJson, Profile, Recipe, overrides, print_results
+from rods.cli.common import AsJson, Profile, Recipe, overrides, print_results, refuse_unread
 from rods.cli.structure import NumberedTask, find, read_rows, show
 from rods.config import SMALL, load_config
 from rods.envs import make_environment
@@ -79,6 +79,8 @@ def inspect(
     Exit status 1: a gate rejects a variant."""
     from rods.writers.assembly import keeper_of
 
+    if structure:
+        refuse_unread(context, ["tasks"], "with --structure")
     config = load_config(recipe, profile, overrides(context.args))
     if file is not None and (file / "manifest.json").is_file():
         raise TaskError(

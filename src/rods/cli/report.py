@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rods.cli.common import AsJson, Recipe, overrides_of, print_results, say
+from rods.cli.common import AsJson, Recipe, overrides_of, print_results, refuse_unread, say
 from rods.config import load_config
 from rods.envs import make_environment
 from rods.envs.originals import require_own
@@ -145,8 +145,10 @@ def view(
     With --tasks: --env.name NAME, as in rods synth.
     """
     asked = overrides_of(context.args, "view")
-    if tasks is None and asked:
-        raise ConfigError(f"--{asked[0].partition('=')[0]} has no effect without --tasks FILE.")
+    if tasks is None:
+        if asked:
+            raise ConfigError(f"--{asked[0].partition('=')[0]} has no effect without --tasks FILE.")
+        refuse_unread(context, ["recipe"], "without --tasks FILE")
     with needed("rods view needs {}", "view"):
         from rods.infra.listen import address, bound
         from rods.view.pages import add_pages

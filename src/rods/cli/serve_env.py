@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from rods.cli.common import overrides_of, say
+from rods.cli.common import overrides_of, refuse_unread, say
 from rods.config import load_config
 from rods.dialects import structured
 from rods.envs import make_environment
@@ -24,10 +24,12 @@ def serve_env(
     context: typer.Context,
     host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port; 0: any free one.", min=0, max=65535)] = 8010,
-    sessions: Annotated[int, typer.Option(help="Largest number of open worlds.")] = 1024,
-    seconds: Annotated[float, typer.Option(help="Seconds that one action may take.")] = 60.0,
-    idle: Annotated[float, typer.Option(help="Seconds until an idle world is closed.")] = 600.0,
-    body: Annotated[int, typer.Option(help="Largest request, in bytes.")] = 16 << 20,
+    sessions: Annotated[int, typer.Option(help="Largest number of open worlds.", min=1)] = 1024,
+    seconds: Annotated[float, typer.Option(help="Seconds that one action may take.", min=0)] = 60.0,
+    idle: Annotated[
+        float, typer.Option(help="Seconds until an idle world is closed.", min=0)
+    ] = 600.0,
+    body: Annotated[int, typer.Option(help="Largest request, in bytes.", min=1)] = 16 << 20,
     openenv: Annotated[bool, typer.Option("--openenv", help="Serve clients of OpenEnv.")] = False,
     dialect: Annotated[str, typer.Option(help="With --openenv: syntax of calls.")] = "hermes",
 ) -> None:
@@ -40,6 +42,8 @@ def serve_env(
     listens only on this machine, because the address contains the token.
     """
     asked = overrides_of(context.args, "serve-env")
+    unread = ["seconds", "idle"] if openenv else ["dialect"]
+    refuse_unread(context, unread, "with --openenv" if openenv else "without --openenv")
     given = read_key(TOKEN)
     if not given and host not in LOCAL:
         raise ConfigError(

@@ -108,7 +108,7 @@ def _require_nothing_else(context: typer.Context, resume: Path, asked: list[str]
     if others:
         raise ConfigError(
             f"--resume {resume} continues with its own settings; only --updates may change. "
-            f"Leave out {' '.join(others).replace('--data', 'DATA')}."
+            f"Leave out {' '.join(others)}."
         )
 
 

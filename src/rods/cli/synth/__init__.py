@@ -92,7 +92,7 @@ def synth(
     context.with_resource(claimed(target, *(("file", "folder") if resume else ())))
     folder = _free(target, resume is not None)
     what = VARIANTS if scratch is None else SEEDS
-    _require_alone(scratch, states, tasks or log or categories)
+    _require_alone(context, scratch, states, log)
     own = writer, writer_url, writer_model
     config = _config(context.args, recipe, profile, own, from_scratch=scratch is not None)
     common.say(f"{what} are written by: {in_words(config.synthesis)}")
@@ -165,14 +165,17 @@ def _chosen(
     return free
 
 
-def _require_alone(scratch: int | None, states: Path | None, seeds: Path | str | None) -> None:
-    """Refuse options that contradict each other; raises `ConfigError`."""
+def _require_alone(
+    context: typer.Context, scratch: int | None, states: Path | None, log: Path | None
+) -> None:
+    """Refuse options that contradict each other, or have no effect; raises `ConfigError`."""
+    if log is None:
+        common.refuse_unread(context, ["task_key", "reward_key"], "without --from-trajectories LOG")
     if states is not None and scratch is None:
         raise ConfigError("--states has no effect without --from-scratch N. Leave it out.")
-    if scratch is not None and seeds:
-        raise ConfigError(
-            "--from-scratch: leave out --tasks, --categories and --from-trajectories."
-        )
+    if scratch is not None:
+        seeds = ["tasks", "categories", "log", "number"]
+        common.refuse_unread(context, seeds, "with --from-scratch N")
 
 
 def _config(
