@@ -127,6 +127,25 @@ def test_a_fault_of_the_file_is_not_the_command_lines(here: Path) -> None:
         load_config("own.toml")
 
 
+@pytest.mark.parametrize(
+    ("options", "missing"),
+    [([], "small"), (["--profile", "small"], "small"), (["--profile", "full"], "large"),
+     (["--model", "tiny"], "large"), (["--model", "tiny", "--profile", "laptop"], "small")],
+)  # fmt: skip
+def test_only_files_of_the_profile_in_use_must_be_there(
+    options: list[str],
+    missing: str,
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    profile = '[profile.laptop.env]\ntasks = ["small.jsonl"]\n'
+    (here / "own.toml").write_text(f'[env]\ntasks = ["large.jsonl"]\n{profile}')
+    assert rods("train", "--recipe", "own.toml", *options, monkeypatch=monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert f"{missing}.jsonl: there is no such file" in said
+
+
 def test_a_list_of_one_is_given_as_it_is() -> None:
     torl = load_config(
         "torl", "small", ["env.questions.families=add", "env.questions.difficulty=2"]

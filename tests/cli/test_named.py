@@ -161,7 +161,7 @@ def refusals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, b
     """Status, whether torch is loaded, and the message of each line, in one process."""
     place = tmp_path_factory.mktemp("named")
     (place / "gone_tasks.toml").write_text(
-        'env.tasks = ["gone.jsonl"]\n[profile.own]\nenv.tasks = ["held.jsonl"]\n'
+        'env.tasks = ["gone.jsonl"]\n[profile.first]\n[profile.own]\nenv.tasks = ["held.jsonl"]\n'
     )
     subprocess.run([sys.executable, "-m", "rods.cli.main", "init", "mine"], cwd=place, check=True)
     (place / "cold").mkdir()

@@ -20,12 +20,12 @@ from pydantic_core import to_json
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
 
-from rods.config import FULL, SMALL, keys
+from rods.config import FULL, SMALL, keys, profile_name
 from rods.config.base import one_or_many
 from rods.config.bundled import PACKAGED, is_missing_path, local_path, require_name
 from rods.config.load import no_setting
 from rods.errors import ConfigError, TaskError
-from rods.infra.dotted import flat, nearest, override, within
+from rods.infra.dotted import flat, merge, nearest, override, within
 from rods.infra.shards import HUB
 from rods.infra.text import wrapped
 from rods.infra.waiting import waiting
@@ -310,15 +310,15 @@ def with_writer(asked: Sequence[str]) -> list[str]:
     return found
 
 
-def _of_file(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a recipe's file and its named profile; none of a bundled recipe."""
+def _of_file(given: Mapping[str, Any], asked: Mapping[str, object]) -> dict[str, Any]:
+    """Return the settings of a recipe's file under its profile; none of a bundled recipe."""
     recipe = Path(given.get("recipe") or "")
     if recipe.suffix != ".toml" or not recipe.is_file():
         return {}
-    data = read_recipe(recipe)
-    profiles = data.pop("profile", {})
-    chosen = profiles.get(given.get("profile")) if isinstance(profiles, dict) else {}
-    return flat(data) | flat(chosen or {})
+    usual = FULL if given.get("model") or "model.name" in asked else SMALL  # as `profile_for`
+    name, data = profile_name(str(recipe), given.get("profile") or usual), read_recipe(recipe)
+    merge(data, data.pop("profile", {}).get(name, {}))
+    return flat(data)
 
 
 def _require_names(asked: Mapping[str, Any]) -> None:
@@ -352,7 +352,7 @@ def require_there(args: list[str], given: dict[str, Any]) -> str:
         if equals and "." in key:
             override(data, f"{key.replace('-', '_')}={value}")
     asked = flat(data)
-    _require_names(_of_file(given) | {"track.names": given.get("track") or []} | asked)
+    _require_names(_of_file(given, asked) | {"track.names": given.get("track") or []} | asked)
     several = "," if "originals" in given else None  # in `rods demonstrate` alone
     for name in filter(None, (given.get("writer") or "").split(several)):
         _require_names({"synthesis.writer": name})
