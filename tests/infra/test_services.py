@@ -19,10 +19,12 @@ from typing import Any
 import httpx
 import pytest
 
+from rods.engines.connection import Connection
 from rods.envs.remote.server import SPLITS, ServerLimits, environment_app
 from rods.errors import ConfigError, EnvError
 from rods.infra.guard import DEEPEST, LOCAL, Guard
 from rods.infra.listen import YOUNG, address, bound, protocol, server
+from rods.infra.service import Service as Asked
 from rods.task import Task
 from verbs import rods
 from worlds import NotesEnvironment, notes_task
@@ -30,6 +32,16 @@ from worlds import NotesEnvironment, notes_task
 TOKEN = "secret-of-the-service"
 TASK = notes_task([("add two", [])]).to_json()
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
+
+
+@pytest.mark.parametrize(
+    "url", ["http://host:99999/x", "http://host:port", "http://[::1", "http://host:0", "host:80"]
+)
+def test_an_address_that_is_none_is_refused_with_its_setting(url: str) -> None:
+    with pytest.raises(ConfigError, match=r"env\.remote\.url is .*expected http"):
+        Asked(url, "/step", "env.remote.url")
+    with pytest.raises(ConfigError, match=r"engine\.url: .* is not the address of a server"):
+        Connection(url, 1.0)
 
 
 def environment() -> Guard:

@@ -14,14 +14,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Mapping
 from typing import Any, cast
-from urllib.parse import urlsplit
 
 import openai
 
 from rods.config.engine import KEY_VARIABLE
 from rods.errors import ConfigError, PolicyError
 from rods.infra.service import read_key
-from rods.infra.text import excerpt
+from rods.infra.text import address_of, excerpt
 
 RETRIES = 4
 """Repetitions after a broken connection, HTTP 429 or 5xx; what came too late is not asked again."""
@@ -66,8 +65,7 @@ class Connection:
         `url` goes up to and with /v1, and one answer may take so many `seconds`. An empty `key` is
         that of the environment variable. Raises `ConfigError` where URL or key cannot be used.
         """
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if address_of(url) is None:
             raise ConfigError(
                 f"engine.url: {url!r} is not the address of a server; expected something like "
                 "http://localhost:8000/v1."

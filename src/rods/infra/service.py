@@ -12,11 +12,11 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from typing import TypeVar
-from urllib.parse import urlsplit
 
 import httpx
 
 from rods.errors import ConfigError
+from rods.infra.text import address_of
 
 LARGEST_ANSWER = 64 << 20
 BUSY = frozenset({408, 425, 429, 500, 502, 503, 504})  # statuses that may be another the next time
@@ -73,8 +73,7 @@ class Service:
         size: int = 32,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if (parts := address_of(url)) is None:
             raise ConfigError(f"{setting} is {url!r}, expected http(s)://host[:port][/path].")
         port = parts.port or (443 if parts.scheme == "https" else 80)
         route = parts.path.rstrip("/").removesuffix(path) + path

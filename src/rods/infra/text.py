@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import isfinite
 from textwrap import TextWrapper
 from typing import cast
+from urllib.parse import SplitResult, urlsplit
 
 from rods.errors import RodsError
 from rods.infra.pycall import MAX_BITS
@@ -43,6 +44,16 @@ def excerpt(words: object) -> str:
     """Words of a server on one line, at most 300 characters, for a message."""
     line = " ".join(str(words).split())
     return line if len(line) <= 300 else f"{line[:299]}\u2026"
+
+
+def address_of(url: str) -> SplitResult | None:
+    """The parts of a server's address; None if it is none, such as one with the port 99999."""
+    try:
+        parts = urlsplit(url.strip())
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # the port is no number, or too large
+        return None
+    return parts if usable else None
 
 
 def quoted(path: object) -> str:
