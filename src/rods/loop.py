@@ -84,8 +84,7 @@ async def _started(components: Components, run: RunDirectory) -> AsyncGenerator[
         await components.policy.start()
         if checkpoint is not None:
             saving.load(curriculum, checkpoint.path)
-            text = (checkpoint.path / "rewards.json").read_text(encoding="utf-8")
-            components.rewards.load_state_dict(json.loads(text))
+            components.rewards.load_state_dict(checkpoint.read("rewards.json"))
             trainer.load(checkpoint.path / "policy")
         await components.policy.sync(trainer.weights(), trainer.version)
         yield curriculum

@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from loop_cases import task_of
+from pool_cases import config as pool_config
 from rods import assemble
 from rods.config import Start, load_config
+from rods.curriculum import saving
+from rods.curriculum.online import OnlineCurriculum
 from rods.envs.bfcl.tasks import load_tasks
 from rods.errors import ConfigError, RewardError, StoreError, TaskError
 from rods.rewards import get_reward
@@ -239,6 +243,22 @@ def test_a_damaged_mark_of_a_checkpoint_says_how_to_go_on(content: str, here: Pa
     del run
     with pytest.raises(StoreError, match=r"mark\.json: damaged .* Remove the folder .*step-000001"):
         RunDirectory.resume(path)
+
+
+@pytest.mark.parametrize("content", ["{", None])
+def test_a_damaged_file_of_a_checkpoint_says_how_to_go_on(content: str | None, here: Path) -> None:
+    run = made(here)
+    with run.checkpoint(1) as folder:
+        if content is not None:
+            (folder / "rewards.json").write_text(content)
+    checkpoint = run.latest_checkpoint()
+    assert checkpoint is not None
+    how = r"Remove the folder .*step-000001 to resume from the checkpoint before it"
+    with pytest.raises(StoreError, match=rf"rewards\.json: damaged .* {how}"):
+        checkpoint.read("rewards.json")
+    curriculum = OnlineCurriculum(pool_config(curriculum="static"), [task_of(1)])
+    with pytest.raises(StoreError, match=how):
+        saving.load(curriculum, checkpoint.path)
 
 
 def test_a_reward_of_ones_own_takes_a_task_and_a_trajectory() -> None:

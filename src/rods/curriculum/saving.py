@@ -37,6 +37,7 @@ def load(curriculum: OnlineCurriculum, folder: Path) -> None:
             state["buffer"]["pool"]["variants"] = [json.loads(line) for line in lines]
     except (OSError, ValueError, KeyError) as error:
         raise StoreError(
-            f"{path}: this checkpoint cannot be read: {error}. Resume from an older one."
+            f"{path}: this checkpoint cannot be read: {error}. Remove the folder "
+            f"{folder} to resume from the checkpoint before it."
         ) from error
     curriculum.load_state_dict(state)

@@ -15,9 +15,10 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rods.errors import StoreError
-from rods.infra.files import disk, sync, text_of, write_atomic
+from rods.infra.files import disk, sync, write_atomic
 from rods.types import Json
 
 LATEST = "latest"
@@ -36,23 +37,26 @@ class Checkpoint:
 
     def mark(self) -> dict[str, Json]:
         """Values that its maker noted; raises `StoreError` where they are damaged."""
-        path = self.path / MARK
-        try:
-            mark = json.loads(text_of(path, "a checkpoint's mark", StoreError))
-            if not isinstance(mark, dict):
-                raise ValueError("not an object")
-        except ValueError as error:
-            raise self.damaged(str(error)) from error
+        mark = self.read(MARK)
+        if not isinstance(mark, dict):
+            raise self.damaged("not an object")
         return mark
+
+    def read(self, name: str) -> Any:
+        """Return the JSON in one of its files; raises `StoreError` where it is damaged."""
+        try:
+            return json.loads((self.path / name).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise self.damaged(str(error), name) from error
 
     def remark(self, **values: Json) -> None:
         """Note other values beside it."""
         write_atomic(self.path / MARK, json.dumps({**self.mark(), **values}) + "\n")
 
-    def damaged(self, why: str) -> StoreError:
-        """The error that says so, and what to do."""
+    def damaged(self, why: str, name: str = MARK) -> StoreError:
+        """The error that says so of one of its files, and what to do."""
         return StoreError(
-            f"{self.path / MARK}: damaged ({why}). Remove the folder {self.path} to resume from "
+            f"{self.path / name}: damaged ({why}). Remove the folder {self.path} to resume from "
             "the checkpoint before it."
         )
 

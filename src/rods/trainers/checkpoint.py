@@ -123,7 +123,7 @@ def load_checkpoint(
             EOFError, OSError) as error:  # fmt: skip
         raise StoreError(
             f"{folder}: the checkpoint cannot be loaded: {error}. It is damaged or belongs to "
-            "another model; resume from an older one."
+            f"another model. Remove the folder {folder.parent} to resume from the one before it."
         ) from error
     return state
 
