@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,9 @@ from places import ROOT
 from rods.assemble.tasks import with_objects
 from rods.config.bundled import BUNDLED
 from rods.envs.tool_classes import ToolClasses
-from rods.errors import ConfigError
+from rods.errors import ConfigError, StoreError
 from rods.task import Provenance, Task, Turn, read_tasks, write_tasks
+from rods.trainers.hosted import HostedRun
 from rods.trajectory_codec import read_parquet
 from rods.types import ToolCall
 
@@ -73,6 +75,19 @@ class Counted(ToolClasses):
 car = Counted("car", [Car])
 """
 """A module of the user: an environment with state of its own, and a tool that `tiny` calls."""
+
+
+def test_a_file_in_the_place_of_a_folder_is_one_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("runs").touch()
+    config = rods.load_config("rods", "small", ["curriculum=static"])
+    with pytest.raises(StoreError, match="runs is a file; expected a folder"):
+        with_objects(config, None, TASKS)
+    run = HostedRun(config, lambda _: Any, [], lambda _: nullcontext(), Any)
+    with run, pytest.raises(StoreError, match="runs is a file; expected a folder"):
+        run.open("runs/mine")
 
 
 def test_an_object_becomes_the_name_of_what_it_is(

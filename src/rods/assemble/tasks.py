@@ -22,6 +22,7 @@ from rods.envs.remote.processes import environment_of
 from rods.errors import ConfigError
 from rods.evaluation.check import CheckRow, without_broken
 from rods.evaluation.suite import stratified
+from rods.infra.files import disk
 from rods.infra.text import json_text
 from rods.policies.ground_truth import DemonstrationPlan, Demonstrations
 from rods.registry import LOADING, name_of_file
@@ -65,7 +66,8 @@ def with_objects(
         require_task_objects(tasks, "tasks")
         text = "".join(json_text(task.to_json()) for task in tasks)
         path = Path("runs") / f"tasks-{hashlib.sha256(text.encode()).hexdigest()[:12]}.jsonl"
-        path.parent.mkdir(exist_ok=True)
+        with disk(path.parent, "making"):
+            path.parent.mkdir(exist_ok=True)
         write_tasks(path, tasks)
         words.append(f"env.tasks={json.dumps([str(path)])}")
     return with_overrides(config, words) if words else config

@@ -33,7 +33,7 @@ from rods.curriculum.online import OnlineCurriculum
 from rods.dialects import get_dialect
 from rods.env import Environment
 from rods.errors import StoreError, TrainError
-from rods.infra.files import locked, released
+from rods.infra.files import disk, locked, released
 from rods.infra.interrupt import run_to_end
 from rods.policy import Engine, Weights
 from rods.reward import Score
@@ -123,7 +123,8 @@ class HostedRun(AbstractContextManager["HostedRun"]):
         if state is not None:
             theirs = parse_config(json.loads(state["config"]), "the saved state")
             require_same("the saved state", theirs.changed(self.config), self._drift)
-        (folder := Path(folder)).mkdir(parents=True, exist_ok=True)
+        with disk(folder := Path(folder), "making"):
+            folder.mkdir(parents=True, exist_ok=True)
         busy = f"{folder}: another process is training here. Stop it, or choose another folder."
         self._running.callback(released, locked(folder / LOCK, busy))
         if state is None:
