@@ -107,6 +107,15 @@ def test_one_field_of_one_stage_can_be_overridden() -> None:
     assert config.stages[2].epochs == plain.stages[2].epochs
 
 
+def test_a_field_of_the_stage_of_a_recipe_without_stages_can_be_overridden(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text("[train]\nlr = 1e-3\n")
+    config = load_config(tmp_path / "own.toml", "", ["stages.0.epochs=3"])
+    [stage] = config.stages
+    assert stage == RunConfig().stages[0].model_copy(update={"epochs": 3})
+    with pytest.raises(ConfigError, match=r"this run has one stage, stages\.0"):
+        load_config(tmp_path / "own.toml", "", ["stages.1.epochs=3"])
+
+
 @pytest.mark.parametrize(
     ("override", "parts"),
     [

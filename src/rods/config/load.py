@@ -74,7 +74,8 @@ def load_config(
         merge(data, profiles[profile])
     if not overrides:
         return _parse_read(data, layers, where)
-    whole = deepcopy(data)
+    # A recipe without stages has the usual one, of which an option may change a setting.
+    whole = {"stages": RunConfig().model_dump(mode="json")["stages"], **deepcopy(data)}
     for text in overrides:
         override(whole, text)
     try:
