@@ -27,17 +27,17 @@ class Budget(NamedTuple):
 HEART = ("loop.py", "components.py")
 TOP = tuple(path.name for path in SOURCE.glob("*.py") if path.name not in (*HEART, "config"))
 BUDGETS = {
-    "loop and components": Budget(HEART, 400, 411),
+    "loop and components": Budget(HEART, 400, 410),
     "other modules at the top": Budget(TOP, 2_800, 3_171),
-    "config": Budget(("config",), 1_500, 1_691),
+    "config": Budget(("config",), 1_500, 1_692),
     "rollout": Budget(("rollout",), 1_800, 1_958),
-    "curriculum": Budget(("curriculum",), 1_200, 1_652),
-    "synthesis": Budget(("synthesis",), 5_300, 7_759),
+    "curriculum": Budget(("curriculum",), 1_200, 1_653),
+    "synthesis": Budget(("synthesis",), 5_300, 7_767),
     "rewards and dialects": Budget(("rewards", "dialects"), 2_700, 4_012),
-    "trainers": Budget(("trainers",), 4_000, 4_572),
-    "engines": Budget(("engines",), 3_000, 3_708),
-    "evaluation and report": Budget(("evaluation", "report"), 3_300, 4_899),
-    "cli, assemble, infra": Budget(("cli", "assemble", "infra"), 4_000, 8_078),
+    "trainers": Budget(("trainers",), 4_000, 4_573),
+    "engines": Budget(("engines",), 3_000, 3_706),
+    "evaluation and report": Budget(("evaluation", "report"), 3_300, 4_900),
+    "cli, assemble, infra": Budget(("cli", "assemble", "infra"), 4_000, 8_173),
     "envs": Budget(("envs",), 9_000, 9_564, ("envs/repo/repositories",)),
     "sandbox": Budget(("sandbox",), 3_200, 2_933),
     "view": Budget(("view",), 1_100, 1_241),
@@ -45,7 +45,7 @@ BUDGETS = {
     "recipes": Budget(("recipes",), 1_600, 1_382),
     "integrations": Budget(("integrations",), 4_000, 3_614),
     "suites": Budget(("suites",), 1_900, 1_665),
-    "all of src/rods": Budget((".",), 56_000, 68_526, ("envs/repo/repositories",)),
+    "all of src/rods": Budget((".",), 56_000, 68_630, ("envs/repo/repositories",)),
 }
 
 
