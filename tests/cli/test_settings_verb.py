@@ -179,6 +179,7 @@ def test_each_help_states_its_own_default_profile(
     shown = " ".join(capsys.readouterr().out.split())
     assert f"another of the recipe. [default: {default}]" in shown
     if verb in ("eval", "chat"):  # the row of a model's name has no other profile
-        context = SimpleNamespace(args=[], get_parameter_source=lambda _: None)
+        command = SimpleNamespace(params=[])
+        context = SimpleNamespace(args=[], command=command, get_parameter_source=lambda _: None)
         config, run = chosen(cast("Any", context), "rods", "small", ("a/b", ""), {})
         assert run is None and config.rollout == load_config("rods", "small").rollout
