@@ -401,4 +401,4 @@ def test_keys_are_found_by_the_words_of_the_description_and_of_the_tool() -> Non
     assert len(values(calls, "publish_story", "slug")) == 3, "not only what training tasks give"
     lacking = writer.unusable(stages)
     assert {tool for tool, why in lacking.items() if why} == {"add_story", "stamp"}
-    assert HOW in lacking["stamp"] and "description" in HOW
+    assert HOW in lacking["stamp"] and "describe" in HOW
