@@ -51,7 +51,7 @@ def address_of(url: str) -> SplitResult | None:
     try:
         parts = urlsplit(url.strip())
         usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:  # the port is no number, or too large
+    except ValueError:  # the port is not a number, or too large
         return None
     return parts if usable else None
 
