@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from rods.config import TrainSettings
+from rods.reward import Score
 from rods.trainers import losses, reports
 from rods.trainers.losses import LossInputs, importance, objective
 from trainer_cases import make_groups, make_model, make_scores, make_trainer, same, weights
@@ -86,6 +87,17 @@ def test_recomputed_the_engines_words_do_not_matter(changes):
     recomputed, _ = updated(groups, method="recompute", **changes)
     misled, _ = updated(groups, **changes)
     assert close(recomputed, right) and not close(misled, right)
+
+
+@pytest.mark.parametrize("method", ["none", "truncated"])
+def test_an_engines_errors_are_no_kl_in_the_reward(method):
+    exact = make_groups(make_model())
+    groups, _ = noisy(exact)
+    trainer = make_trainer(make_model(), method=method, kl=0.5, kl_in="reward")
+    report = trainer.update(groups, [[Score(1.0) for _ in g.trajectories] for g in groups])
+    # The policy is still the reference: nothing is paid.
+    costs = [signal.reward_parts["kl_cost"] for row in report.signals for signal in row]
+    assert len(costs) == 8 and max(map(abs, costs)) < 1e-4
 
 
 def test_an_exact_engine_needs_no_correction():

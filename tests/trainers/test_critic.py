@@ -238,6 +238,17 @@ def test_warm_up_trains_the_critic_alone_and_says_so():
 
 
 @pytest.mark.slow
+def test_the_schedule_of_the_rate_waits_for_the_critic():
+    settings = {"lr": 0.03, "warmup": 3, "schedule": "cosine"}
+    groups = make_groups(make_model())
+    late, soon = (ppo(make_model(), critic_warmup=n, **settings) for n in (2, 0))
+    late.total_steps, soon.total_steps = 8, 6
+    rates = [late.update(groups, make_scores(groups)).lr for _ in range(8)][2:]
+    assert rates == [soon.update(groups, make_scores(groups)).lr for _ in range(6)]
+    assert rates[:3] == [pytest.approx(r) for r in (0.01, 0.02, 0.03)] and rates[-1] < 0.01
+
+
+@pytest.mark.slow
 def test_minibatches_and_clipping():
     model = make_model()
     trainer = ppo(model, minibatch=4, epochs=3, value_clip=0.01, critic_lr=5e-2)

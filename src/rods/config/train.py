@@ -19,7 +19,7 @@ class GaeSettings(Settings):
     """Learning rate of the critic; follows `schedule`, without `warmup`. With LoRA, the critic has
     its own adapters on the policy's frozen weights. Otherwise it is a copy of the whole model."""
     critic_warmup: int = Field(default=0, ge=0)
-    """Updates at the start that train only the critic."""
+    """Updates at the start that train only the critic; the schedule of `train.lr` waits."""
     gamma: float = Field(default=1.0, ge=0, le=1)
     """Discount from one sampled token to the next; tokens of the environment do not count."""
     lam: float = Field(default=1.0, ge=0, le=1)

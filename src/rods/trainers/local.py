@@ -134,7 +134,7 @@ class LocalTrainer:
             groups, compared, settings.advantage, settings.mask_env_tokens, self.filter,
             settings.credit, perplexities, scores,
         )  # fmt: skip
-        lr = rate(settings, self.step, self.total_steps)
+        lr = self._rate()
         sums = UpdateSums()
         critic, warming = None, self._warming()
         samples = batch.samples
@@ -166,6 +166,12 @@ class LocalTrainer:
             signals=training_signals(groups, compared, samples),
             seconds=time.perf_counter() - started,
         )  # fmt: skip
+
+    def _rate(self) -> float:
+        """The policy's rate: its schedule waits while the critic warms up."""
+        whole = self.settings.gae.critic_warmup if self.critic else 0
+        waited = min(self.critic.updates, whole) if self.critic else 0
+        return rate(self.settings, self.step - waited, self.total_steps - whole)
 
     def _warming(self) -> str | None:
         """Why the policy waits for its critic; None: it does not."""
@@ -283,9 +289,8 @@ class LocalTrainer:
 
     @property
     def _pays_own(self) -> bool:
-        """True if rewards are less a KL of pi_old, which under a correction is the trainer's."""
-        paid = bool(self.settings.kl) and self.settings.kl_in == "reward"
-        return paid and self.settings.correction.method != "none"
+        """True if rewards are less a KL of pi_old: the trainer's, without the engine's errors."""
+        return bool(self.settings.kl) and self.settings.kl_in == "reward"
 
     def _logprobs(self, model: PreTrainedModel, samples: list[Sample]) -> list[Floats]:
         """Log-probabilities of the sampled tokens of each sample under a model."""

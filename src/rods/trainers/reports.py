@@ -69,7 +69,7 @@ class LocalUpdateReport:
     ratio_max: float = 0.0
     gap_mean: float | None = None
     """Mean of |old_logprobs - rollout_logprobs| over the tokens of the first optimizer step (all,
-    under `correction`); None: nothing was compared."""
+    under `correction` or with a KL in the reward); None: nothing was compared."""
     gap_p99: float | None = None
     """99 % of the tokens differ by less."""
     gap_clipped: float | None = None
