@@ -179,8 +179,8 @@ class RunDirectory:
             shutil.rmtree(self.path, ignore_errors=True)
 
     @classmethod
-    def open(cls, path: str | Path) -> RunDirectory:
-        """Open a run for reading.
+    def open(cls, path: str | Path, kind: str = TRAIN) -> RunDirectory:
+        """Open a run of any kind for reading. `kind` is the command that the user has in mind.
 
         Raises:
             StoreError: there is no run, or its manifest is damaged.
@@ -188,7 +188,7 @@ class RunDirectory:
         path = Path(path)
         file = path / MANIFEST
         if not path.is_dir():
-            raise StoreError(f"{path}: there is no such run. `rods train` starts one.")
+            raise StoreError(f"{path}: there is no such run. `rods {kind}` starts one.")
         if not file.exists():
             raise StoreError(f"{path}: there is no {MANIFEST} here, so this is not a run of rods.")
         try:
@@ -223,7 +223,7 @@ class RunDirectory:
             StoreError: the folder is no such run, its version or settings differ (the message lists
                 them), or it is finished and they ask for no more.
         """
-        run = cls.open(path)
+        run = cls.open(path, kind)
         run._require_kind(kind)
         run.require_version()
         changes = [] if config is None else run.config.changed(config)

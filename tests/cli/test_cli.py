@@ -466,6 +466,7 @@ def test_a_dry_run_reads_the_tasks_and_their_tools(
     ("verb", "said"),
     [
         (["train", "--resume"], "there is no such run. `rods train` starts one."),
+        (["sft", "--resume"], "there is no such run. `rods sft` starts one."),
         (["report"], "there is no such run. `rods train` starts one."),
         (["compare", "a"], "there is no run, no summary and no file of `rods eval --json` with"),
     ],

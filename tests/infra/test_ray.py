@@ -304,3 +304,5 @@ def test_an_address_where_nothing_answers_is_said_at_once(monkeypatch: pytest.Mo
         address = f"127.0.0.1:{found.getsockname()[1]}"
         with pytest.raises(ConfigError, match=rf"'{address}': no Ray was found there"):
             Cluster.at(address)
+    with pytest.raises(ConfigError, match=r"'localhost:99999': no Ray was found there"):
+        Cluster.at("localhost:99999")

@@ -241,6 +241,27 @@ def test_the_command_names_the_tools_that_it_leaves_out(
     assert "bag_info: its description does not begin with a verb" in said
 
 
+class Insurer:
+    """Nothing says what a value may be."""
+
+    insure_bag = Shop.insure_bag
+
+
+insurer = ToolClasses("insurer", [Insurer])
+
+
+def test_the_command_stops_where_no_tool_is_left(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = f"{ROOT / 'tests' / 'writers' / 'test_cautious.py'}:insurer"
+    monkeypatch.syspath_prepend(str(ROOT / "tests" / "support"))
+    out = ("--from-scratch", "1", "--env.name", name, "--out", str(tmp_path / "seeds.jsonl"))
+    assert rods("synth", *out, monkeypatch=monkeypatch) == 2
+    stated = capsys.readouterr().err
+    assert "1 of 1 tools are not used" in stated and "no tool is left" in stated
+    assert "candidate" not in stated and not list(tmp_path.iterdir())
+
+
 def test_a_thing_that_was_sold_is_not_sold_again() -> None:
     stage = stage_of("shop", {"classes": ["Shop"], "initial_config": {"Shop": {
         "bags": {"B-1": {"status": "sold"}, "B-2": {"status": "sold"}}}}})  # fmt: skip

@@ -129,7 +129,7 @@ def _begin(target: Path, chosen: dict[str, Any]) -> None:
 
 def _resume(folder: Path, updates: int) -> None:
     """Continue from the last checkpoint, up to `updates` in all; 0: as planned."""
-    made = RunDirectory.open(folder).manifest
+    made = RunDirectory.open(folder, KIND).manifest
     if made.get("kind") == KIND and made["finished"]:
         raise StoreError(
             f"{folder}: this training is finished; nothing was changed. Train its model further in "

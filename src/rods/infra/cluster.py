@@ -42,7 +42,7 @@ class Cluster:
                 if host and "://" not in host and port.isdigit():  # Ray would try for minutes
                     socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
                 ray.init(address, logging_level=logging.WARNING, include_dashboard=None)
-            except (OSError, RuntimeError, ValueError) as error:
+            except (OSError, OverflowError, RuntimeError, ValueError) as error:
                 raise ConfigError(
                     f"ray.address = {address!r}: no Ray was found there ({error}). Start one with "
                     "`ray start --head` (and `ray start --address HOST:PORT` on the other "

@@ -130,7 +130,10 @@ def _reading(
 def _say_limits(
     writer: str, splits: Split, environment: Environment, stages: Sequence[Task], from_scratch: bool
 ) -> set[str]:
-    """Print why nothing can vary, and why some tools are in no seed task; return the others."""
+    """Print why nothing can vary, and why some tools are in no seed task; return the others.
+
+    Raises `ConfigError` where none is left.
+    """
     if note := unvaried(environment):
         common.say(note)
     states = [own for s in stages for own in initial_state(environment, s).values.values()]
@@ -143,6 +146,8 @@ def _say_limits(
     if left := [f"  {tool}: {reason}" for tool, reason in sorted(tools.items()) if reason]:
         head = f"{len(left)} of {len(tools)} tools are not used, for these reasons:"
         common.say("\n".join((head, *left)))
+        if len(left) == len(tools):
+            raise ConfigError("no tool is left of which a seed task could be made.")
     return {tool for tool, reason in tools.items() if not reason}
 
 

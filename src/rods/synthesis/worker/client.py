@@ -25,7 +25,7 @@ from subprocess import DEVNULL, Popen, TimeoutExpired
 from typing import BinaryIO
 
 from rods.errors import RodsError, StoreError, SynthesisError
-from rods.infra.files import disk
+from rods.infra.files import HELD, disk
 from rods.synthesis.worker.generator import IDLE, Suspension
 from rods.synthesis.worker.queue import SqliteQueue
 from rods.synthesis.worker.settings import WorkerSettings
@@ -164,9 +164,9 @@ class SynthesisWorker(AbstractContextManager["SynthesisWorker"]):
             fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             log.close()
-            raise StoreError(
-                f"{self._path}: another process is at work on these variants."
-            ) from error
+            busy = "another process is at work on these variants"
+            lost = f"the file system cannot lock it: {error.strerror}"  # NFS without a lock service
+            raise StoreError(f"{self._path}: {busy if error.errno in HELD else lost}.") from error
         return log
 
     def _alive(self) -> bool:
