@@ -43,11 +43,11 @@ LONG = (
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One worker more than cores, because a fifth of the slow tests' time is waiting.
+    """Two workers more than cores, because a fifth of the slow tests' time is waiting.
 
-    Without slow tests it would only collect once more.
+    Without slow tests they would only collect once more.
     """
-    return len(os.sched_getaffinity(0)) + ("not slow" not in (config.option.markexpr or ""))
+    return len(os.sched_getaffinity(0)) + 2 * ("not slow" not in (config.option.markexpr or ""))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -26,8 +26,8 @@ VERBS = ("check", "synth", "inspect", "demonstrate", "sft", "train", "train", "c
          "eval", "chat", "export")  # fmt: skip
 SMALL = {
     "synth": "--n 4",
-    "demonstrate": "--n 60 --model tiny",
-    "sft": "--model tiny --epochs 12 --train.lr 5e-3 --model.dtype float32 --model.threads 1",
+    "demonstrate": "--n 24 --model tiny",
+    "sft": "--model tiny --epochs 8 --train.lr 5e-3 --model.dtype float32 --model.threads 1",
     "train": "--updates 1 --rollout.k 4 --rollout.tasks_per_step 4 --evaluation.variants 0 "
     "--evaluation.samples 0 --rollout.temperature 0.2 --rollout.generated_tokens 128 "
     "--rollout.step_tokens 64 --model.dtype float32 --model.threads 1 --synthesis.drain_seconds 5",
@@ -199,7 +199,7 @@ def test_the_commands_of_its_readme_run(
         more = shlex.split(SMALL.get(verb, ""))
         assert rods(verb, *words, *more, monkeypatch=monkeypatch) == 0, [verb, *words]
     assert len(list(read_tasks(project / "variants.jsonl"))) == 4
-    assert len(list(read_parquet(project / "cold.parquet"))) == 60
+    assert len(list(read_parquet(project / "cold.parquet"))) == 24
     steps = [row for row in RunDirectory.open(project / "run").metrics() if row["kind"] == "step"]
     assert [row["step"] for row in steps] == [1]
     assert "you: Which starters are there?" in capsys.readouterr().out
