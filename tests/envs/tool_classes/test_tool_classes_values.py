@@ -394,6 +394,32 @@ class Nested:
         Nested.accounts["M-1"]["paid"].append(count)
 
 
+class Purse:
+    def __init__(self) -> None:
+        self.cents = 100
+
+
+class Held:
+    """Keeps it in an object on the class, in a pair there, and in an array; reached by `self`."""
+
+    purse = Purse()
+    pair = (Purse(), [1])
+    counts = np.zeros(2)
+
+    def pay(self, count: int) -> None:
+        self.purse.cents -= count
+
+
+class Paired(Held):
+    def pay(self, count: int) -> None:
+        self.pair[1].append(count)
+
+
+class Counted(Held):
+    def pay(self, count: int) -> None:
+        self.counts[0] += count
+
+
 class Opened:
     """Adds an attribute to its class."""
 
@@ -412,6 +438,9 @@ class Opened:
         ([Summed], "Row.sums"),
         ([Listed], "Listed.paid"),
         ([Nested], "Nested.accounts"),
+        ([Held], "Held.purse"),
+        ([Paired], "Held.pair"),
+        ([Counted], "Held.counts"),
         ([Opened], "Opened.paid"),
     ],
     ids=lambda value: value[0].__name__ if isinstance(value, list) else value,
@@ -433,6 +462,7 @@ def require_undone() -> None:
     assert (Till.balance, Bank.held) == (100, 0)
     assert Account.paid == Listed.paid == [] and Summed.Row.sums == {}
     assert Nested.accounts == {"M-1": {"paid": [], "fine": 5}}
+    assert (Held.purse.cents, Held.pair[1], Held.counts[0]) == (100, [1], 0)
     assert "paid" not in vars(Opened)
 
 

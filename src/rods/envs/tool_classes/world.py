@@ -21,6 +21,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
+
 from rods.envs.class_world import CLASSES, CONFIG, ClassTasks, ToolClassWorld
 from rods.envs.judge import JudgedWorld, PreparedTask, PreparedTasks, State, refusal
 from rods.envs.tool_classes import state
@@ -240,13 +242,12 @@ class Objects:
         self.version[tool.owner] = self.version.get(tool.owner, 0) + 1
         where, home = f"the result of {tool.owner}.{call.name}", state.package_of(live)
         kept = _on_classes(self._prepared.kinds)
-        kept |= {at: _kept(v) for at, v in kept.items() if isinstance(v, state.CONTAINERS)}
+        kept = {at: _kept(value) for at, value in kept.items()}
         try:
             given = self.awaiting.result(method(*bound.args, **bound.kwargs))
         finally:  # also of a call that raises: no other world must see what it changed
             now = _on_classes(self._prepared.kinds)
-            # `in` asks first whether two are one: arrays cannot be compared
-            changed = [at for at in kept | now if now.get(at) not in (kept.get(at),)]
+            changed = [at for at in kept | now if not _same(now.get(at), kept.get(at))]
             for at in changed:
                 setattr(*at, kept[at]) if at in kept else delattr(*at)
         for kind, name in changed:
@@ -278,14 +279,30 @@ def _on_classes(kinds: Sequence[type[object]]) -> dict[tuple[type[object], str],
     return {(k, n): v for k, n, v in rows if n[0] != "_" and not hasattr(v, "__get__")}
 
 
-def _kept(container: object) -> object:
-    """A copy to compare with and to restore: a deep one if that is equal, else a shallow one."""
+def _kept(value: object) -> object:
+    """A copy to compare with and to restore: a deep one if that is equal, else a shallow one.
+
+    Values of libraries that are no containers are kept as they are: loggers, paths.
+    """
+    container = isinstance(value, (*state.CONTAINERS, np.ndarray))
+    if not container and state.installed(type(value)):
+        return value
     try:
-        if (deep := copy.deepcopy(container)) == container:
+        if _same(deep := copy.deepcopy(value), value):
             return deep
-    except BaseException as error:  # noqa: BLE001 (locks have no copy, arrays no truth value)
+    except BaseException as error:  # noqa: BLE001 (locks have no copy)
         unless_ctrl_c(error)
-    return copy.copy(container)
+    return copy.copy(value) if container else value
+
+
+def _same(one: object, other: object) -> bool:
+    """True if two are one, or equal as plain values: few classes define when they are equal."""
+    if one is other:
+        return True
+    try:
+        return state.plain(one, "") == state.plain(other, "")
+    except state.StateError:
+        return one == other
 
 
 class ToolWorld(JudgedWorld[PreparedObjects]):
