@@ -275,6 +275,10 @@ def _tidied(node: Mapping[str, Any], models: Mapping[str, Any], above: Any = ())
     more = node.get("additionalProperties")
     if isinstance(more, Mapping) or (more and "properties" in node):
         found["additionalProperties"] = more is True or inner(cast("Any", more))
+    if "propertyNames" in node:
+        found["propertyNames"] = inner(node["propertyNames"])
+    if forms := node.get("patternProperties"):
+        found["patternProperties"] = {form: inner(field) for form, field in forms.items()}
     found |= _united([inner(part) for part in node.get("anyOf") or node.get("oneOf") or ()])
     rest = {k: v for k, v in node.items() if k not in (*found, *_DROPPED) and v != ""}
     return {**found, **rest}
@@ -345,13 +349,23 @@ def _unfit(error: ValidationError, name: str, value: Any) -> str:
         for part in fault["loc"]:  # names of forms stand among those of fields
             with suppress(KeyError, IndexError, TypeError):
                 inner = inner[part]
-                place += f"[{part}]" if isinstance(part, int) else f".{part}"
+                place += _step(part)
         text = re.sub("^(Value error|Assertion failed), ", "", fault["msg"])
         text = text.replace("Input should be", "must be", 1)
         text = next((form for kind, form in _FORMS.items() if fault["type"].startswith(kind)), text)
+        if fault["loc"][-1:] == ("[key]",):  # the fault is of the key, not of what it leads to
+            inner = fault["input"]
+            place = f"a key of {place.removesuffix(_step(inner))}"
         got = f" {text}, got {str(inner)[:80]!r}" if text.startswith("must") else f": {text}"
+        if fault["type"] == "missing":
+            place, got = f"the required field {place}{_step(fault['loc'][-1])}", " is missing"
         found.append(place + got)
     return "; ".join(dict.fromkeys(found[:3]))
+
+
+def _step(part: str | int) -> str:
+    """A part of the place of a value, as it is written behind the others."""
+    return f"[{part}]" if isinstance(part, int) else f".{part}"
 
 
 class Doc(NamedTuple):
