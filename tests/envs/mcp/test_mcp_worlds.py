@@ -197,6 +197,24 @@ def test_a_reset_that_forgets_something_is_a_failure_of_infrastructure(made: Any
     with pytest.raises(EnvError, match="does not bring back the initial state"):
         for _ in range(3):
             environment.open(task)
+    for _ in range(3):  # that server is used no more, so one agent spoils no further worlds
+        environment.open(task).close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("state", ["items", ""])
+def test_a_reset_that_fails_for_a_task_it_was_made_for_before_ends_no_run(
+    made: Any, state: str
+) -> None:
+    environment = made(reset="reset", state=state)
+    environment.open(task_of(add("milk"))).close()
+    environment.reset = "fail"  # as a server does whose disk is full
+    with pytest.raises(EnvError, match="fail failed: the shelf is full"):
+        environment.open(task_of(add("milk")))
+    with pytest.raises(TaskError, match="fail failed: the shelf is full"):
+        environment.open(task_of(add("tea"), name="b"))
+    environment.reset = "reset"
+    environment.open(task_of(add("milk"))).close()
 
 
 @pytest.mark.slow

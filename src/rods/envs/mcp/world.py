@@ -226,16 +226,19 @@ class Server:
             try:
                 return self._begin(prepared)
             except BaseException as error:  # Ctrl-C too: nobody else knows this session
+                lost = isinstance(error, EnvError)
+                ended = lost and self._session.waited and not self._session.healthy  # meanwhile
+                self._session.healthy &= not lost  # nor would the next world get its start
                 self.close()
-                fresh = self._session.healthy or not self._session.waited  # else it ended meanwhile
-                if fresh or not isinstance(error, EnvError):
+                if not ended:
                     raise
 
     def _begin(self, prepared: PreparedServer) -> None:
         reset, initial = self._environment.reset, prepared.initial
         result = self._session.call(reset, prepared.given) if reset else ToolResult("")
-        if result.failed:
-            raise TaskError(f"{named(prepared.task)}: {reset} failed: {result.content[:300]}")
+        if result.failed:  # of a start that was set before, the task is not at fault
+            kind = EnvError if initial or "replay" in vars(prepared) else TaskError
+            raise kind(f"{named(prepared.task)}: {reset} failed: {result.content[:300]}")
         if self._environment.state and not initial:
             initial[SERVER] = self.read()
         elif reset and initial and not same_value(self.read(), initial[SERVER]):
