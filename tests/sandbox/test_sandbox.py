@@ -55,6 +55,7 @@ def test_program_output_and_input(pool: SandboxPool) -> None:
         ("raise SystemExit('no')", 1, "no"),
         ("raise KeyboardInterrupt", 1, "KeyboardInterrupt"),
         ("import os; os.abort()", -6, "the program was ended by SIGABRT"),
+        ("import signal; signal.raise_signal(40)", -40, "the program was ended by signal 40"),
         ("print('\ud800' + 1)", 1, "UnicodeEncodeError"),
         ("import rods", 1, "ModuleNotFoundError: No module named 'rods'"),
         ("input()", 1, "EOFError: EOF when reading a line"),

@@ -154,7 +154,8 @@ def _classify(talk: Dialogue, seconds: float) -> Execution:
     if limit:
         detail = WORDS[limit].format(talk.limits)
     elif code < 0:
-        detail = f"the program was ended by {signal.Signals(-code).name}"
+        name = next((s.name for s in signal.Signals if s == -code), f"signal {-code}")
+        detail = f"the program was ended by {name}"  # not every signal has a name
     elif code:
         detail = last_line(stderr) or f"the program ended with exit status {code}"
     return Execution(stdout, stderr, status, seconds, limit, detail, code, user + system)
