@@ -191,6 +191,27 @@ def test_a_server_that_samples_on_is_cut_behind_the_stop_string() -> None:
     assert script.asked[-1][1]["prompt"] == [3, 4, *ids[:15]]
 
 
+@pytest.mark.parametrize("odd", ["NaN", "-Infinity", '"-0.5"', "null"])
+def test_log_probabilities_that_are_no_finite_numbers_are_the_server_s_fault(odd: str) -> None:
+    app = FastAPI()
+    choice = f'{{"token_ids": [5, 6], "logprobs": {{"token_logprobs": [-0.5, {odd}]}}'
+
+    @app.post("/v1/completions")
+    async def complete() -> Response:
+        body = f'{{"choices": [{choice}, "finish_reason": "stop"}}]}}'
+        return Response(body, media_type="application/json")
+
+    async def go(url: str) -> None:
+        engine: Any = remote(url, model="tiny")
+        engine._connection = Connection(url, 30)
+        with pytest.raises(PolicyError, match="2 ids and 0 log-probabilities"):
+            await engine.open(1).generate(text(0, 20), 10, 1.0)
+        await engine.close()
+
+    with serving(app) as url:
+        asyncio.run(go(url))
+
+
 @pytest.mark.parametrize(
     ("body", "words"),
     [('{"choices": [', "not its answer"), ('{"choices": ["x"]}', "not a completion")],

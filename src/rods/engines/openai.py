@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -285,15 +286,20 @@ def _finish(choice: Mapping[str, object]) -> FinishReason | None:
 
 
 def _sampled(choice: Mapping[str, object]) -> tuple[list[Any], list[Any]]:
-    """Ids of the sampled tokens and log-probabilities; empty what is missing or no numbers."""
+    """Ids of the sampled tokens and log-probabilities; empty what is missing or not finite."""
     found = choice.get("logprobs")
     named: dict[str, object] = found if isinstance(found, dict) else {}
     lists = [
         values if isinstance(values, list) else []
         for values in (choice.get("token_ids"), named.get("token_logprobs"))
     ]
-    ids, logprobs = ([*v] if all(isinstance(n, int | float) for n in v) else [] for v in lists)
+    ids, logprobs = ([*v] if all(map(_is_finite, v)) else [] for v in lists)
     return ids, logprobs
+
+
+def _is_finite(value: object) -> bool:
+    """True for a number; a model whose activations overflow has NaN, which would be trained on."""
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def _seed(session: int, position: int) -> int:
