@@ -191,10 +191,21 @@ def test_a_server_that_samples_on_is_cut_behind_the_stop_string() -> None:
     assert script.asked[-1][1]["prompt"] == [3, 4, *ids[:15]]
 
 
-@pytest.mark.parametrize("odd", ["NaN", "-Infinity", '"-0.5"', "null"])
-def test_log_probabilities_that_are_no_finite_numbers_are_the_server_s_fault(odd: str) -> None:
+@pytest.mark.parametrize(
+    ("ids", "logprobs", "counts"),
+    [
+        ("[5, 6]", "[-0.5, NaN]", "2 ids and 0"),
+        ("[5, 6]", "[-0.5, -Infinity]", "2 ids and 0"),
+        ("[5, 6]", '[-0.5, "-0.5"]', "2 ids and 0"),
+        ("[5, NaN]", "[-0.5, -0.5]", "0 ids and 2"),
+        ("[]", "[]", "0 ids and 0"),
+    ],
+)
+def test_what_could_not_be_trained_on_is_the_server_s_fault(
+    ids: str, logprobs: str, counts: str
+) -> None:
     app = FastAPI()
-    choice = f'{{"token_ids": [5, 6], "logprobs": {{"token_logprobs": [-0.5, {odd}]}}'
+    choice = f'{{"token_ids": {ids}, "logprobs": {{"token_logprobs": {logprobs}}}'
 
     @app.post("/v1/completions")
     async def complete() -> Response:
@@ -204,7 +215,7 @@ def test_log_probabilities_that_are_no_finite_numbers_are_the_server_s_fault(odd
     async def go(url: str) -> None:
         engine: Any = remote(url, model="tiny")
         engine._connection = Connection(url, 30)
-        with pytest.raises(PolicyError, match="2 ids and 0 log-probabilities"):
+        with pytest.raises(PolicyError, match=f"{counts} log-probabilities"):
             await engine.open(1).generate(text(0, 20), 10, 1.0)
         await engine.close()
 

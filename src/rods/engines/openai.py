@@ -253,11 +253,12 @@ class OpenAISession:
         engine = self._engine
         ids, logprobs = _sampled(choice)
         finish = _finish(choice)
-        if finish is None or len(ids) != len(logprobs):
+        empty = not ids and finish is not FinishReason.ABORT
+        if finish is None or empty or len(ids) != len(logprobs):
             raise PolicyError(
                 f"engine {engine.settings.url}: a completion of {len(ids)} ids and {len(logprobs)} "
                 f"log-probabilities ended by {choice.get('finish_reason')!r}; expected as many, "
-                "and stop, length or abort."
+                "at least one, and stop, length or abort."
             )
         wanted = engine.stops.of(stops)
         if wanted is not None:
