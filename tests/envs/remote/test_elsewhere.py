@@ -276,6 +276,31 @@ def test_a_process_that_had_died_is_replaced_and_the_log_names_it(
 
 
 @pytest.mark.slow
+def test_a_process_that_could_not_be_started_is_started_later() -> None:
+    """As where memory is short for a moment; its place must not be lost."""
+    inner, short = make_environment("elsewhere_worlds:Moody"), list[int]()
+    start = local("elsewhere_worlds:Moody", {})
+
+    def begin() -> Any:
+        if short:
+            raise BlockingIOError(short.pop(), "Resource temporarily unavailable")
+        return start()
+
+    elsewhere = ProcessEnvironment(inner, begin, 1, 5.0)
+    try:
+        world = elsewhere.open(TASK)
+        os.kill(next(iter(elsewhere._all)).pid, signal.SIGKILL)
+        short.append(11)
+        with pytest.raises(BlockingIOError):
+            world.close()
+        opened = threading.Thread(target=lambda: elsewhere.open(TASK).close(), daemon=True)
+        opened.start()
+        opened.join(30)
+        assert not opened.is_alive() and elsewhere.replaced == 1
+    finally:
+        elsewhere.close()
+
+
 def test_a_world_whose_opening_ends_processes_ends_no_more_than_three() -> None:
     inner = make_environment("elsewhere_worlds:Deadly")
     elsewhere = ProcessEnvironment(inner, local("elsewhere_worlds:Deadly", {}), 1, 5.0)

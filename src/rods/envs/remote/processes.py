@@ -126,13 +126,15 @@ class ProcessEnvironment(Environment, Wrapper[Environment]):
             self._give_back(worker)
 
     def _give_back(self, worker: Worker) -> None:
-        with self._lock:
-            if not worker.alive and worker in self._all:  # none is started once all are closed
-                self.replaced += 1
-                fresh = self._begin()
-                self._all = (self._all - {worker}) | {fresh}
-                worker = fresh
-        self._free.put(worker)
+        try:
+            with self._lock:
+                if not worker.alive and worker in self._all:  # none is started once all are closed
+                    fresh = self._begin()
+                    self.replaced += 1
+                    self._all = (self._all - {worker}) | {fresh}
+                    worker = fresh
+        finally:  # where none could be started, who gets the dead one tries again
+            self._free.put(worker)
 
     def close(self) -> None:
         """End all processes."""
