@@ -46,6 +46,12 @@ class Level(enum.IntEnum):
     HIGH = 2
 
 
+class Mark(enum.Enum):
+    ONE = 1
+    STAR = "*"
+    NONE = None
+
+
 @dataclass
 class Parcel:
     """A parcel.
@@ -406,6 +412,8 @@ TYPES: list[tuple[Any, dict[str, Any], Any, Any, Any, str]] = [
         "value must be an object, got '[{}]'; the required field value[0].weight is missing",
     ),
     (Literal[1, "a"], {"enum": [1, "a"]}, "a", "a", "b", "value must be one of 1, a, got 'b'"),
+    (Mark, {"enum": [1, "*", None]}, None, Mark.NONE, "1", "value must be one of 1, *, got '1'"),
+    (Annotated[int, Field(default=3)], {"type": "integer"}, 4, 4, "x", "must be a whole number"),
     (typing.NewType("Name", str), {"type": "string"}, "x", "x", 1, "value must be a string"),
     (
         Annotated[int, Field(gt=3, description="n")],

@@ -207,6 +207,7 @@ def _parameter(
             ) from error
     elif parameter.kind is not parameter.VAR_POSITIONAL:
         tool["required"].append(name)
+        schema.pop("default", None)  # of a `Field`, which the method does not heed
     return reader
 
 
@@ -316,7 +317,7 @@ def _fault(value: Value, schema: Mapping[str, Any], where: str) -> str:
     if kind == "number" and isinstance(value, int) and abs(value) > sys.float_info.max:
         return f"{where} is too large a number, got {str(value)[:80]!r}"
     options = json_choices(schema)
-    if options and value not in options:
+    if options and value not in schema["enum"]:  # null may be the value of a member
         return f"{where} must be one of {', '.join(map(str, options))}, got {str(value)[:80]!r}"
     if isinstance(value, list):
         first, rest = schema.get("prefixItems") or (), schema.get("items") or {}
