@@ -62,6 +62,8 @@ USAGE = (
     ("serve-env --openenv --idle 9 --seconds 9", "--seconds, --idle: no effect with --openenv"),
     ("serve-env --dialect xml", "--dialect: no effect without --openenv. Leave it out."),
     ("serve-env --sessions 0", "--sessions must be greater than or equal to 1; got '0'"),
+    ("serve-env --idle 0", "--idle must be greater than or equal to 1; got '0'"),
+    ("serve-env --seconds 0", "--seconds must be greater than or equal to 1; got '0'"),
     ("synth --out x --task-key id", "--task-key: no effect without --from-trajectories LOG"),
     ("synth --out x --from-scratch 2 --n 9", "--n: no effect with --from-scratch"),
     ("view --recipe torl", "--recipe: no effect without --tasks FILE"),

@@ -30,7 +30,7 @@ BUDGETS = {
     "loop and components": Budget(HEART, 400, 410),
     "other modules at the top": Budget(TOP, 2_800, 3_171),
     "config": Budget(("config",), 1_500, 1_692),
-    "rollout": Budget(("rollout",), 1_800, 1_958),
+    "rollout": Budget(("rollout",), 1_800, 1_963),
     "curriculum": Budget(("curriculum",), 1_200, 1_653),
     "synthesis": Budget(("synthesis",), 5_300, 7_767),
     "rewards and dialects": Budget(("rewards", "dialects"), 2_700, 4_012),
@@ -45,7 +45,7 @@ BUDGETS = {
     "recipes": Budget(("recipes",), 1_600, 1_382),
     "integrations": Budget(("integrations",), 4_000, 3_614),
     "suites": Budget(("suites",), 1_900, 1_665),
-    "all of src/rods": Budget((".",), 56_000, 68_685, ("envs/repo/repositories",)),
+    "all of src/rods": Budget((".",), 56_000, 68_690, ("envs/repo/repositories",)),
 }
 
 

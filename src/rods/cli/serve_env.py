@@ -25,9 +25,9 @@ def serve_env(
     host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port; 0: any free one.", min=0, max=65535)] = 8010,
     sessions: Annotated[int, typer.Option(help="Largest number of open worlds.", min=1)] = 1024,
-    seconds: Annotated[float, typer.Option(help="Seconds that one action may take.", min=0)] = 60.0,
+    seconds: Annotated[float, typer.Option(help="Seconds that one action may take.", min=1)] = 60.0,
     idle: Annotated[
-        float, typer.Option(help="Seconds until an idle world is closed.", min=0)
+        float, typer.Option(help="Seconds until an idle world is closed.", min=1)
     ] = 600.0,
     body: Annotated[int, typer.Option(help="Largest request, in bytes.", min=1)] = 16 << 20,
     openenv: Annotated[bool, typer.Option("--openenv", help="Serve clients of OpenEnv.")] = False,

@@ -107,7 +107,12 @@ class Owner:
     """Calls into one world and counts their seconds."""
 
     def __init__(
-        self, blocking: bool, seconds: float, call_seconds: float = math.inf, computes: bool = False
+        self,
+        blocking: bool,
+        seconds: float,
+        call_seconds: float = math.inf,
+        computes: bool = False,
+        limit: str = "rollout.worlds.call_seconds",
     ) -> None:
         """Make the thread of a world that blocks.
 
@@ -116,6 +121,7 @@ class Owner:
             seconds: of all calls together.
             call_seconds: of one call.
             computes: a late call is ended.
+            limit: where people set `call_seconds`.
 
         Raises:
             EnvError: too many worlds hang already.
@@ -128,6 +134,7 @@ class Owner:
             )
         self._thread = _Thread() if blocking else None
         self._seconds, self._call_seconds, self._computes = seconds, call_seconds, computes
+        self._limit = limit
         self.spent = 0.0
         """Seconds that ended calls took."""
 
@@ -174,9 +181,7 @@ class Owner:
         except Late:
             if left <= most:
                 raise
-        raise EnvError(
-            f"a call of its world took more than rollout.worlds.call_seconds = {most:g} seconds"
-        )
+        raise EnvError(f"a call of its world took more than {self._limit} = {most:g} seconds")
 
     async def _ended(
         self, call: Future[T], seconds: float, unwanted: Callable[[Future[T]], None] | None = None

@@ -204,11 +204,13 @@ def test_a_call_that_computes_for_ever_is_ended_and_holds_up_no_other(route: str
     assert not inner.blocking  # here, worlds that only compute are not interrupted
     task = notes_task([("Do.", [ToolCall("add", {"amount": 1})])])
 
+    said = "rods serve-env --seconds = 1 seconds" if route == "http" else "for 1 seconds"
+
     def tried(elsewhere: Environment) -> None:
         looping, other = elsewhere.open(task), elsewhere.open(task)
         looping.begin_turn(0)
         other.begin_turn(0)
-        with pytest.raises(EnvError, match="1 seconds"):
+        with pytest.raises(EnvError, match=said):
             looping.call(ToolCall("loop"))
         assert not other.call(ToolCall("add", {"amount": 1})).failed
         looping.close()

@@ -94,7 +94,7 @@ class _Routes:
             raise HTTPException(429, f"{len(self._open)} worlds are open, no more are taken")
         # On a thread also where calls only compute: one that never ends must not stop the service.
         computes = not self._environment.blocking
-        owner = Owner(True, 1e9, self._limits.seconds, computes)
+        owner = Owner(True, 1e9, self._limits.seconds, computes, "rods serve-env --seconds")
         name, session = secrets.token_hex(16), _Session(Hosted(self._environment, task), owner)
         self._open[name] = session
         opened = await session.do(session.hosted.open)
