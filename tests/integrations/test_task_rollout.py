@@ -10,16 +10,17 @@ from typing import Any
 
 import pytest
 
-from rods.dialects import structured
+from rods.dialects import structured, structured_dialects
 from rods.errors import EnvError, TaskError
-from rods.integrations.formats.exports import export
+from rods.integrations.formats.exports import export, verl_row
 from rods.integrations.task_rollout import TaskRollout, TextEpisode
 from rods.integrations.trl_environments import TaskEnvironment, task_environments
 from rods.synthesis.structure.trace import all_tools
 from rods.task import Task
-from rods.types import ToolCall, ToolResult
+from rods.types import Message, ToolCall, ToolResult
+from rollout_cases import play, script
 from synthesis_cases import ENVIRONMENT, named
-from worlds import NotesEnvironment, NotesWorld, notes_task
+from worlds import SPECS, NotesEnvironment, NotesWorld, notes_task
 
 HERMES = structured("hermes")
 ADD, NOTE = ToolCall("add", {"amount": 2}), ToolCall("note", {"text": "x"})
@@ -49,6 +50,26 @@ def test_a_conversation_is_a_rollout(category: str) -> None:
         assert said.startswith(turn.user)
         assert ("More functions" in said) == (len(before.withheld) > len(turn.withheld))
     assert talk.respond("more") == (), "nothing comes after the end"
+
+
+@pytest.mark.parametrize("name", structured_dialects())
+def test_a_policy_reads_what_it_reads_in_our_rollouts(name: str) -> None:
+    """Without tools in the first turn, and with new ones later, in each dialect."""
+    dialect = structured(name)
+    turns = [("hello", []), ("add two", [ADD]), ("it is x", [NOTE])]
+    task = notes_task(turns, {0: tuple(spec.name for spec in SPECS), 1: ("note",)})
+    texts = [dialect.answer("Hi."), dialect.write([ADD]), *[dialect.answer("Done.")] * 2]
+    ours = play(task, script(*texts), dialect=name, steps_per_turn=2, context_tokens=9_999)
+    talk = TextEpisode(NotesEnvironment(), task, dialect, steps=2)
+    read = [*talk.opening]
+    for step in ours.steps:
+        read += [Message("assistant", step.text), *talk.respond(step.text)]
+    plain = [(m.role, m.content) for m in ours.messages]
+    assert [(m.role, m.content) for m in read] == plain and talk.rollout.over
+    row = verl_row(task, 0, NotesEnvironment(), name, "train")
+    asked = [plain[3][1], plain[7][1]]  # behind the answers
+    assert [(m["role"], m["content"]) for m in row["prompt"]] == plain[:2]
+    assert row["extra_info"]["interaction_kwargs"]["processed_question"] == asked
 
 
 def test_faults_come_back_and_calls_count_where_none_is_wanted() -> None:

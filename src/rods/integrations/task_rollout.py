@@ -123,11 +123,7 @@ class TextEpisode:
         self._gives_up = rule is not None and rule.gives_up
         specs = self.rollout.offered()
         self._known = {spec.name for spec in specs}
-        tools = f"\n\n{dialect.describe(specs)}" if specs else ""
-        self.opening: tuple[Message, ...] = (
-            Message("system", dialect.system_prompt() + tools),
-            *dialect.opening(task.dialogue, task.turns[0].user),
-        )
+        self.opening = opening_of(dialect, task, specs)
 
     def respond(self, text: str) -> tuple[Message, ...]:
         """Return results, feedback and the user's next message; nothing at the end of the task."""
@@ -166,14 +162,20 @@ class TextEpisode:
         return results
 
     def _user(self) -> Message:
-        specs = self.rollout.offered()
-        new = [spec for spec in specs if spec.name not in self._known]
+        new = [spec for spec in self.rollout.offered() if spec.name not in self._known]
         self._known.update(spec.name for spec in new)
         user = self.rollout.task.turns[self.rollout.turn].user
         return Message("user", later_turn(self._dialect, user, new))
 
 
+def opening_of(dialect: Dialect, task: Task, specs: Sequence[ToolSpec]) -> tuple[Message, ...]:
+    """Messages before the first step of a task whose first turn offers these tools."""
+    system = dialect.system_prompt() + (f"\n\n{dialect.describe(specs)}" if specs else "")
+    return (Message("system", system), *dialect.opening(task.dialogue, task.turns[0].user))
+
+
 def later_turn(dialect: Dialect, user: str, new: Sequence[ToolSpec]) -> str:
     """Prompt at the start of a later turn, in which these tools are new."""
     more = f"{MORE_TOOLS}\n{dialect.describe(new)}" if new else ""
-    return "\n\n".join(part for part in (user, more) if part.strip())
+    text = "\n\n".join(part for part in (user, more) if part.strip())
+    return "\n\n".join(message.content for message in dialect.opening((), text))

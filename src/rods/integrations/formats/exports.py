@@ -32,7 +32,7 @@ from rods.infra.dotted import not_among
 from rods.infra.files import disk, is_table, pyarrow, remove
 from rods.infra.text import quoted
 from rods.integrations.formats import folders
-from rods.integrations.task_rollout import later_turn
+from rods.integrations.task_rollout import later_turn, opening_of
 from rods.synthesis.structure.trace import all_tools, tool_group
 from rods.task import Task, write_tasks
 
@@ -198,15 +198,13 @@ def _prompt_messages(
     speech = structured(dialect)
     tools = list(all_tools(environment, task).values())
     offered = [[s for s in tools if s.name not in turn.withheld] for turn in task.turns]
-    system = f"{speech.system_prompt()}\n\n{speech.describe(offered[0])}"
-    opening = speech.opening(task.dialogue, task.turns[0].user)
     known, later = {spec.name for spec in offered[0]}, list[str]()
     for turn, specs in zip(task.turns[1:], offered[1:], strict=True):
         new = [spec for spec in specs if spec.name not in known]
         known.update(spec.name for spec in new)
         later.append(later_turn(speech, turn.user, new))
-    first = [{"role": m.role, "content": m.content} for m in opening]
-    return [{"role": "system", "content": system}, *first], later
+    first = opening_of(speech, task, offered[0])
+    return [{"role": m.role, "content": m.content} for m in first], later
 
 
 def require_all_tools(tasks: Sequence[Task]) -> None:
