@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from loop_cases import (
     TEMPLATE,
@@ -36,7 +37,7 @@ from rods.integrations.trl.args import HOST as TRL
 from rods.integrations.verl.config import require_known
 from rods.integrations.verl.rows import drawn_of, row_of
 from rods.loop import train
-from rods.trainers.hosted import Drawn, HostedRun
+from rods.trainers.hosted import STATE, Drawn, HostedRun, read_state
 from rods.trajectory import Group
 from verbs import rods
 
@@ -144,6 +145,19 @@ def test_what_cannot_go_on_says_so(tmp_path: Path) -> None:
         assert len(run.draw(99, 0)) == 4, "what is left of the only epoch"
         with pytest.raises(TrainError, match="all stages are done"):
             run.draw(1, 0)
+
+
+def test_a_checkpoint_without_our_state_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"rods\.pt: missing, so .* no state of a curriculum"):
+        read_state(tmp_path)
+    state = {"config": "{}", "curriculum": {"counts": list(range(1_000))}, "rewards": "{}"}
+    torch.save(state, tmp_path / STATE)
+    assert read_state(tmp_path) == state
+    whole = (tmp_path / STATE).read_bytes()
+    for size in (0, 100, len(whole) - 500):
+        (tmp_path / STATE).write_bytes(whole[:size])
+        with pytest.raises(StoreError, match=r"rods\.pt: damaged: .*Use an older checkpoint"):
+            read_state(tmp_path)
 
 
 def imported_anew(monkeypatch: pytest.MonkeyPatch) -> None:
