@@ -37,8 +37,8 @@ class FilterSettings(Settings):
     """Samples with a higher perplexity under the frozen initial policy carry no loss; 0: off."""
     redraw: int = Field(default=0, ge=0)
     """Largest number of rounds that draw tasks to replace filtered groups, until an update
-    has `rollout.tasks_per_step` groups or the epoch has no more tasks. `pipelined` draws them at
-    once: an update takes at most (1 + this) x `tasks_per_step` groups."""
+    has `rollout.tasks_per_step` groups or no task is left. They may begin the next epoch. With
+    `pipelined`, at once: an update takes at most (1 + this) x `tasks_per_step` groups."""
 
     @field_validator("window", mode="before")
     @classmethod
