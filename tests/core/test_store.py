@@ -18,7 +18,7 @@ from safetensors.numpy import save_file
 import rods
 from pool_cases import group, original
 from rods.assemble import train
-from rods.config import RunConfig, Start, keys, load_config, with_overrides
+from rods.config import RunConfig, StageSettings, Start, keys, load_config, with_overrides
 from rods.config.drift import may_change
 from rods.errors import ConfigError, StoreError
 from rods.infra.files import locked, open_to_readers, released, write_atomic
@@ -143,6 +143,29 @@ def test_another_length_moves_a_cosine_and_is_reported(
         train(with_overrides(config, [f"updates={updates}"]), resume=run.path)
     moved = rate(config.train, 40, 40) != rate(config.train, 40, updates)
     assert moved is reported is ("as if updates = 80 had been set" in caplog.text)
+
+
+@pytest.mark.parametrize(
+    ("setting", "named", "reported"),
+    [
+        ("updates=80", "[]", True),
+        ("trajectories=640", "[]", True),
+        ("updates=80", "['all']", False),
+        ("evaluation.every=3", "[]", False),
+    ],
+)
+def test_another_length_moves_hints_that_no_stage_names_and_is_reported(
+    setting, named, reported, tmp_path, caplog, monkeypatch
+):
+    """They end half way through the part of the last stage that the run reaches."""
+    words = ["curriculum=envtuning", "updates=40", f"envtuning.hints={named}"]
+    config = with_overrides(RunConfig(stages=[StageSettings(name="all", epochs=99)]), words)
+    run = RunDirectory.create(new_run_dir(tmp_path, "mine"), config)
+    monkeypatch.setattr("rods.assemble.startable", Mock(side_effect=ConfigError("far enough")))
+    with pytest.raises(ConfigError, match="far enough"):
+        train(with_overrides(config, [setting]), resume=run.path)
+    length = setting.replace("=", " = ")
+    assert reported is (f"epochs get hints as if {length} had been set" in caplog.text)
 
 
 @pytest.mark.parametrize(

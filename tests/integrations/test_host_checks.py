@@ -604,19 +604,22 @@ HAD = {
 
 @pytest.mark.parametrize("verb", ["trl", "verl"])
 def test_a_host_resumes_with_the_settings_that_it_was_started_with(
-    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     host, folder = Host(verb, tmp_path / "out", monkeypatch), str(tmp_path / "out")
     first, second = OWN[verb]
     asked = ["--profile", "small", "--updates", "9", "--rollout.k", "4", "--seed", "3"]
+    asked += ["--train.schedule", "cosine"]
     assert host.run("--recipe", "envtuning", *asked, *first, "--out", folder) == 0
     assert host.run("--resume", folder) == 0
     began, resumed = host.got
     assert (resumed[0].updates, resumed[0].rollout.k, resumed[0].seed) == (9, 4, 3)
     assert resumed[0] == began[0], "the recipe, too"
     assert resumed[1] == HAD[verb][0], "what holds for one start is not kept"
+    assert "as if updates" not in caplog.text
     assert host.run("--resume", folder, "--updates", "12", *second) == 0
     assert host.run("--resume", folder) == 0
+    assert caplog.text.count("as if updates = 12 had been set at first, not 9") == 1
     assert {config.updates for config, _ in host.got[2:]} == {12}, "a change is kept"
     assert host.got[2][1] == host.got[3][1] == HAD[verb][1]
 

@@ -21,6 +21,7 @@ from rods.components import Components, GroupFilter
 from rods.config import RunConfig, Start, TrainSettings
 from rods.config.bundled import require_name
 from rods.config.checks import require
+from rods.config.drift import respread
 from rods.curriculum.draws import stage_tasks
 from rods.curriculum.requests import first_variants
 from rods.dialects import get_dialect
@@ -88,11 +89,10 @@ def train(
         config = with_objects(config, environment, tasks)
         require(config, "training")
         former = RunDirectory.open(Path(resume)) if resume else None
-        before = (former.config if former else config).updates
+        before = former.config if former else config
         kept = RunDirectory.resume(Path(resume), config, start, drift=drift) if resume else None
-        if config.train.schedule == "cosine" and before != config.updates:
-            moved = "the learning rate continues as if updates = %d had been set at first, not %d"
-            _LOG.warning(f"{moved} (train.schedule = 'cosine')", config.updates, before)
+        for text in respread(before, config):
+            _LOG.warning(text)
         with _unless_refused(kept, former):
             splits = startable(kept.config if kept else config)
             require_name(config.model.name)

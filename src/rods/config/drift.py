@@ -7,7 +7,7 @@ Owns the lists, and the refusal of all other changes unless drift is allowed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 from rods.config.run import RunConfig
 from rods.errors import StoreError
@@ -76,6 +76,18 @@ def require_same(path: str, changes: Iterable[str], drift: bool) -> None:
             "length of training, evaluation, places of files and servers, and speed. With "
             "--allow-drift it may change most others; the change is recorded.)"
         )
+
+
+def respread(before: RunConfig, now: RunConfig) -> Iterator[str]:
+    """Yield what a resume with another length continues as if that had been set at first."""
+    hints = now.curriculum == "envtuning" and not now.envtuning.hints
+    for name, rate in (("updates", now.train.schedule == "cosine"), ("trajectories", False)):
+        old, new = getattr(before, name), getattr(now, name)
+        as_if = f"as if {name} = {new} had been set at first, not {old}"
+        if rate and old != new:
+            yield f"the learning rate continues {as_if} (train.schedule = 'cosine')"
+        if hints and old != new:
+            yield f"epochs get hints {as_if} (envtuning.hints is empty)"
 
 
 def moved(change: str) -> bool:

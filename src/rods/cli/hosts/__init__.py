@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -11,7 +12,7 @@ import typer
 
 from rods.cli.common import print_results, profile_for
 from rods.config import RunConfig, Start, load_config, parse_config, with_overrides
-from rods.config.drift import require_same
+from rods.config.drift import require_same, respread
 from rods.errors import ConfigError, Interrupted, StoreError
 from rods.infra.files import disk, text_of, write_atomic
 from rods.infra.text import quoted
@@ -67,6 +68,8 @@ def started(
     config = with_overrides(made, words)
     changes = [text for text in _changes(before, theirs) if not text.startswith(free)]
     require_same(folder, [*made.changed(config), *changes], drift)
+    for text in respread(made, config):
+        logging.getLogger(__name__).warning(text)
     return Started(config, _last([*before, *theirs]), asked)
 
 
