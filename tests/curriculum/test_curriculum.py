@@ -239,7 +239,7 @@ def test_back_pressure_limits_the_orders(curriculum_of, monkeypatch):
         replay={"inject": 0.25, "retire": []},
         synthesis={"variants_per_seed": 2},
     )
-    for _ in range(4):
+    for _ in range(3):
         play(curriculum, half)
         buffer = curriculum.buffer
         ordered = sum(r.n for r in curriculum.requests.open.values())

@@ -62,10 +62,26 @@ def test_seed_tasks_were_judged_within_an_epochs_steps(monkeypatch: pytest.Monke
     assert chosen == {*first[2:], *second}
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_no_variant_is_requested_where_none_could_be_drawn(late: bool) -> None:
+    """In the last epoch that expands, and where an older one is judged when it has begun."""
+    stages = [{"name": "grow", "epochs": 3, "expand": True}, {"name": "end", "epochs": 2}]
+    curriculum = curriculum_of(8, stages=stages)
+    observe(curriculum, 8)
+    out = [*curriculum.draw(99), *curriculum.draw(1)] if late else []
+    assert {epoch for _, epoch in out} == ({1, 2} if late else set())
+    for task, epoch in out:
+        curriculum.observe_values(task.id, [1.0, 0.0, 1.0, 0.0], epoch=epoch)
+    while not curriculum.done:
+        observe(curriculum, 1)
+    made = [*curriculum.requests.open.values(), *curriculum.requests.closed.values()]
+    assert {request.epoch for request in made} == ({0} if late else {0, 1})
+
+
 def test_seed_tasks_are_of_the_stages_categories() -> None:
     stages = [
         {"name": "all", "epochs": 2, "expand": True},
-        {"name": "base", "epochs": 1, "categories": ["base"], "expand": True},
+        {"name": "base", "epochs": 2, "categories": ["base"], "expand": True},
     ]
     more = {"replay": {"inject": 1.0}, "boundary": {"seeds": 16, "cooldown_epochs": 0}}
     curriculum = curriculum_of(8, stages=stages, **more)
@@ -74,7 +90,7 @@ def test_seed_tasks_are_of_the_stages_categories() -> None:
     pool = curriculum.buffer.pool
     judged = {pool.task(i).category for i in pool.variants("active") if pool[i].visits}
     assert len(judged) > 1, "variants of others were judged in the stage before"
-    seeds = [r.seed_id for r in curriculum.requests.open.values() if r.epoch == 2]
+    seeds = [r.seed_id for r in curriculum.requests.closed.values() if r.epoch == 2]
     assert seeds and {pool.task(i).category for i in seeds} == {"base"}
 
 
@@ -136,13 +152,13 @@ def test_a_state_replaces_what_was_there() -> None:
 def test_a_stage_of_some_tasks_has_seeds_among_these_alone() -> None:
     stages = [
         {"name": "all", "epochs": 1, "reward": "format"},
-        {"name": "some", "epochs": 1, "tasks": 4, "expand": True},
+        {"name": "some", "epochs": 2, "tasks": 4, "expand": True},
     ]
     more = {"replay": {"inject": 1.0}, "boundary": {"seeds": 16}}
     curriculum = curriculum_of(8, stages=stages, synthesis={"variants_per_seed": 1}, **more)
     while not curriculum.done:
         observe(curriculum, 1)
-    seeds = {r.seed_id for r in curriculum.requests.open.values()}
+    seeds = {r.seed_id for r in curriculum.requests.closed.values()}
     assert seeds and seeds < {*curriculum.buffer.draws.order(1)}
 
 

@@ -93,14 +93,14 @@ class SynthesisRequests:
         """Return true if seed tasks must be chosen now.
 
         Cycle i of C is due when step floor(i * S / C) - 1 of the epoch's S whole steps is done. So
-        the last one leaves the worker a step's time before the next epoch starts.
+        the last one leaves the worker a step's time. None is due unless a later epoch can draw.
         """
-        ran = self._cycles[epoch]
-        if not self._stages.expands(epoch) or ran >= CYCLES:
+        ran, coming = self._cycles[epoch], range(self._buffer.epoch + 1, len(self._stages))
+        drawn = self._stages.expands(epoch) and any(map(self._stages.expands, coming))
+        if not drawn or ran >= CYCLES:
             return False
         after = max(1, (ran + 1) * self.epoch_steps(epoch) // CYCLES - 1)
-        groups = after * self._config.rollout.tasks_per_step
-        draws = self._buffer.draws
+        groups, draws = after * self._config.rollout.tasks_per_step, self._buffer.draws
         return draws.done(epoch) >= groups or not draws.open(epoch)
 
     def choose(self, epoch: int, step: int) -> list[SynthesisRequest]:
