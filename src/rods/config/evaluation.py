@@ -34,7 +34,7 @@ class EvaluationSettings(Settings):
     """Number of original held-out tasks, stratified; 0: all."""
     files: Texts = ()
     """Files of evaluation tasks (AIME, MATH500) that replace the held-out split. They are read as
-    `env.tasks` are. Training tasks in them are left out and counted in a warning."""
+    `env.tasks` are. Training tasks in them, or made of them, are left out with a warning."""
     variants: int = Field(default=0, ge=0)
     """Number of variants of held-out scenarios, made once with their own seed, never trained on."""
     samples: int = Field(default=1, ge=0)

@@ -25,7 +25,7 @@ from rods.errors import ConfigError, EmptySplitError, RodsError, TaskError
 from rods.infra.dotted import nearest
 from rods.infra.rows import placed_rows
 from rods.registry import published
-from rods.split import Split, given_split
+from rods.split import Split, given_split, of_held_out
 from rods.task import COLUMNS, Task, carried, read_tasks, require_keys
 
 _note = functools.cache(logging.getLogger(__name__).warning)  # files are read more than once
@@ -144,18 +144,18 @@ def _key(task: Task) -> str:
 def split_tasks(settings: EnvSettings, evaluation: Sequence[str] = ()) -> Split:
     """Original tasks in a training and a held-out split; raises `ConfigError` for an empty one.
 
-    Files of `evaluation` are the held-out split; training tasks in them are left out, with a
-    warning.
+    Files of `evaluation` are the held-out split; training tasks in them, or of their scenarios,
+    are left out, with a warning.
     """
     split = _split(settings)
     if not evaluation:
         return split
     held_out = tasks_of_files(settings, evaluation, "evaluation.files")
-    theirs = {task.provenance.scenario for task in held_out}
-    train = tuple(t for t in split.train if t.provenance.scenario not in theirs)
+    theirs = {*of_held_out(split.train, (), held_out)}
+    train = tuple(task for task in split.train if task not in theirs)
     if left := len(split.train) - len(train):
-        named = ", ".join(evaluation)
-        _note(f"{left} training tasks stand in evaluation.files ({named}) too and are left out")
+        near = f"({', '.join(evaluation)}), or share a scenario or an ancestor with them"
+        _note(f"{left} training tasks stand in evaluation.files {near}; they are left out")
     if not train:
         raise EmptySplitError(
             "evaluation.files: each training task shares a scenario with them, so none is left. "

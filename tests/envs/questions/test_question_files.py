@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from rods.envs.questions import QuestionSettings
 from rods.envs.questions.families import question_task
 from rods.envs.questions.files import load_question_tasks, read_row
 from rods.errors import ConfigError, PrerequisiteError, TaskError
-from rods.task import write_tasks
+from rods.task import Provenance, write_tasks
 
 DAPO = (
     "Solve the following math problem step by step. The last line of your response should be of "
@@ -322,6 +323,23 @@ def test_evaluation_has_files_of_its_own_and_nothing_is_held_out(
     with pytest.raises(ConfigError, match=r"nothing to evaluate on\..*name files"):
         require(parse_config(plain, "here"), "training")
     require(parse_config({**plain, "evaluation": {"files": exams}}, "here"), "training")
+
+
+def test_what_was_made_of_an_evaluation_task_is_not_trained_on(tmp_path: Path) -> None:
+    """Nor is the task itself under another name, nor a variant with a turn of its scenario."""
+    made_of = EnvSettings(name="python_tool", tasks=(rows(tmp_path / "a.json", *range(5)),))
+    exam, *others, free = original_tasks(made_of)
+    own = exam.provenance.scenario
+    near = (
+        replace(exam, provenance=Provenance("same", "same")),
+        replace(others[0], provenance=Provenance("made", "made", (exam.id,))),
+        replace(others[1], provenance=Provenance("of_two", "of_two", scenarios=("of_two", own))),
+    )
+    files = str(tmp_path / "train.jsonl"), str(tmp_path / "exam.jsonl")
+    write_tasks(files[0], [*near, others[2], free])
+    write_tasks(files[1], [exam])
+    settings = EnvSettings(name="python_tool", tasks=files[:1], held_out=0.0)
+    assert split_tasks(settings, files[1:]).train == (others[2], free)
 
 
 def test_all_generated_questions_can_be_trained_on() -> None:
