@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,6 +22,7 @@ from rods.abilities import Bounded, StateAccess, ability
 from rods.dialects import get_dialect
 from rods.env import called
 from rods.envs import make_environment
+from rods.envs.mcp.session import McpSession
 from rods.envs.mcp.world import McpEnvironment
 from rods.errors import ConfigError, EnvError, PrerequisiteError, TaskError
 from rods.evaluation.check import TaskFault, check_tasks
@@ -325,6 +327,18 @@ def test_a_server_that_fails_makes_the_trajectory_invalid(made: Any, tool: str, 
             world.call(ToolCall(tool, {}))
         with pytest.raises(EnvError):
             world.snapshot()
+
+
+@pytest.mark.slow
+def test_a_server_that_prints_fails_although_its_answer_was_faster(
+    made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(made().open(task_of())) as world:
+        world.begin_turn(0)
+        lost = property(lambda _: Future[Any](), lambda *_: None)  # what is cancelled
+        monkeypatch.setattr(McpSession, "_asked", lost, raising=False)
+        with pytest.raises(EnvError, match=r"(?s)MCP server .*broke the protocol"):
+            world.call(ToolCall("babble", {}))
 
 
 def test_a_server_that_cannot_start_is_a_failure(place: Path) -> None:

@@ -122,7 +122,10 @@ class McpSession:
 
     def _answer(self, future: Future[T], seconds: float) -> T:
         try:
-            return future.result(seconds)
+            found = future.result(seconds)
+            if self._fault:  # the answer came before its request could be cancelled
+                raise CancelledError
+            return found
         except MCPError as error:
             if error.code not in _BROKEN and error.message != _HTTP_STATUS:
                 raise Refusal(error.message) from error
@@ -150,8 +153,8 @@ class McpSession:
         if not self.healthy:
             request.close()
             raise EnvError("the MCP server of this world failed before, or its session was closed")
-        self._asked = asyncio.run_coroutine_threadsafe(request, _loop())
-        return self._answer(self._asked, self._seconds)
+        self._asked = asked = asyncio.run_coroutine_threadsafe(request, _loop())
+        return self._answer(asked, self._seconds)
 
     def tools(self) -> dict[str, types.Tool]:
         """All tools of the server by name, page by page; raises `EnvError` where it lists none."""
