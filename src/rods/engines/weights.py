@@ -72,10 +72,6 @@ def packs(model: nn.Module, device: torch.device, dtype: torch.dtype) -> bool:
     return fits and able and device.type == "cpu" and dtype in (torch.float32, torch.bfloat16)
 
 
-def _packed_product(states: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
-    return _MKLDNN._linear_pointwise(states, matrix, bias, "none", [], "")
-
-
 def _adapters(module: Any) -> list[tuple[Tensor, Tensor]]:
     """Active LoRA adapters of a linear layer: down (rank, in) and scaled up (out, rank)."""
     if not hasattr(module, "base_layer") or module.merged or module.disable_adapters:
@@ -102,9 +98,8 @@ class Fused:
     The matrix may be the layers' own: then their weights become its rows and nothing is copied, but
     where it is packed. LoRA adapters are merged where the matrix is float32, which takes a copy.
     Half precision would swallow them: its weights lie on a grid far coarser than what a few updates
-    at a small rate add. There they stay apart. Their part enters the product's own sum, which is
-    rounded once; of packed matrices it is rounded and added, as the trainer's layers do, because
-    oneDNN takes longer for the one sum (`benchmarks/decode_step.py --profile smollm2`).
+    at a small rate add. There they stay apart, and their part enters the product's own sum, which
+    is rounded once.
     """
 
     def __init__(
@@ -133,8 +128,8 @@ class Fused:
         )
         """The matrix, (out, in), without adapters that are kept apart."""
         self._pack = pack
-        self._packed: list[Tensor] = []
-        """The matrix and those of adapters as oneDNN's kernels want them; empty: not packed."""
+        self._packed: Tensor | None = None
+        """The matrix as oneDNN's kernels want it; None: it is not packed."""
         self._down: Tensor | None = None
         """All adapters' first matrices, (ranks, in); None: there is none, or they are merged."""
         self._up: Tensor | None = None
@@ -144,15 +139,14 @@ class Fused:
 
     def __call__(self, states: Tensor) -> Tensor:
         """The layers' outputs side by side; `states` is (tokens, in)."""
-        if self._packed:
-            found, *adapters = self._packed
-            total = _packed_product(states, found, self.bias)
-            for down, up in [adapters] if adapters else []:
-                total += _packed_product(_packed_product(states, down), up)
-            return total
+        packed = self._packed
         if self._down is None or self._up is None:
-            return F.linear(states, self.weight, self.bias)
+            if packed is None:
+                return F.linear(states, self.weight, self.bias)
+            return _MKLDNN._linear_pointwise(states, packed, self.bias, "none", [], "")
         added = F.linear(F.linear(states, self._down), self._up)
+        if packed is not None:  # one sum, which is rounded once
+            return _MKLDNN._linear_pointwise(states, added, packed, self.bias, "add")
         found = torch.addmm(added, states, self.weight.T)
         # A bias is added last: beside a large one an adapter's part would be lost before the sum.
         return found if self.bias is None else found + self.bias
@@ -177,8 +171,7 @@ class Fused:
             if self.bias is not None and bias is not None:
                 self.bias[where].copy_(bias)
         if self._pack:
-            matrices = [m for m in (self.weight, self._down, self._up) if m is not None]
-            self._packed = [_MKLDNN._reorder_linear_weight(m, None) for m in matrices]
+            self._packed = _MKLDNN._reorder_linear_weight(self.weight, None)
 
     def _take(self, part: Any, weight: Tensor, where: slice) -> None:
         own = self.weight[where]
