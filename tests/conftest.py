@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+import typer.main
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # the workers share the cores
@@ -93,6 +94,14 @@ def _one_tls_context() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="session")
+def _one_command_line() -> Iterator[None]:
+    """The program's verbs take 60 ms to make, at each of thousands of command lines in tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("typer.main.get_command", functools.cache(typer.main.get_command))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
 def _precision_of_a_cpu() -> Iterator[None]:
     """Models on a CPU compute in float32 on every machine, and no test times the CPU's kernels.
 
@@ -110,15 +119,20 @@ def _precision_of_a_cpu() -> Iterator[None]:
 def _alone(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[None]:
-    """Tests marked `alone` look at what the whole machine holds: no worker runs one beside them."""
+    """Tests marked `alone` look at what the whole machine holds: no worker runs one beside them.
+
+    Every test enters by the gate. Who waits to be alone holds it, or the others, which take turns,
+    would never all be out.
+    """
     if "PYTEST_XDIST_WORKER" not in os.environ:
         yield
         return
-    lock = tmp_path_factory.getbasetemp().parent / "alone.lock"
-    with lock.open("a") as file:
-        fcntl.flock(
-            file, fcntl.LOCK_EX if request.node.get_closest_marker("alone") else fcntl.LOCK_SH
-        )
+    alone = request.node.get_closest_marker("alone")
+    folder = tmp_path_factory.getbasetemp().parent
+    with (folder / "gate.lock").open("a") as gate, (folder / "alone.lock").open("a") as room:
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        fcntl.flock(room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        fcntl.flock(gate, fcntl.LOCK_UN)
         yield
 
 

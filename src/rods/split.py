@@ -40,22 +40,25 @@ def split(
     Args:
         tasks: Original tasks, or any tasks with provenance.
         kind: `grouped`: whole scenarios, so that nothing leaks (the four categories of a scenario
-            share texts and ground truth). `paper`: half of each category at random, as the papers
-            do; scenarios are then in both splits. `tuning`: the training split of `grouped` alone,
-            split once more, so that the held-out split is not touched while settings are chosen.
+            share texts and ground truth); a task with turns of both sides is in neither. `paper`:
+            half of each category at random, as the papers do; scenarios are then in both splits.
+            `tuning`: the training split of `grouped` alone, split once more, so that the held-out
+            split is not touched while settings are chosen.
         seed: Same seed, same split, whatever the order of `tasks`.
         held_out_share: Share of the scenarios (or of a category's tasks) that is held out.
     """
     if kind == "tuning":
         train = split(tasks, "grouped", seed, held_out_share).train
         return split(train, "grouped", seed, TUNING_SHARE)
-    share = 1 - held_out_share
+    share, mixed = 1 - held_out_share, set[str]()
     ordered = sorted(tasks, key=lambda t: (t.category, t.provenance.origin, t.id))
     rng = random.Random(f"rods-split-{kind}-{seed}")
     if kind == "grouped":
-        scenarios = sorted({t.provenance.scenario for t in ordered})
-        chosen = set(rng.sample(scenarios, int(len(scenarios) * share + EDGE)))
-        trained = {t.id for t in ordered if t.provenance.scenario in chosen}
+        scenarios = {t.id: _scenarios(t) for t in ordered}
+        known = sorted(set[str]().union(*scenarios.values()))
+        chosen = set(rng.sample(known, int(len(known) * share + EDGE)))
+        trained = {i for i, theirs in scenarios.items() if theirs <= chosen}
+        mixed = {i for i, theirs in scenarios.items() if theirs & chosen} - trained
     elif kind == "paper":
         trained = set[str]()
         for category in sorted({t.category for t in ordered}):
@@ -64,7 +67,7 @@ def split(
     else:
         raise ConfigError(f"split: expected 'grouped', 'paper' or 'tuning', got {kind!r}.")
     train = tuple(t for t in tasks if t.id in trained)
-    held_out = tuple(t for t in tasks if t.id not in trained)
+    held_out = tuple(t for t in tasks if t.id not in trained | mixed)
     text = json.dumps([kind, seed, sorted(t.id for t in train), sorted(t.id for t in held_out)])
     return Split(train, held_out, hashlib.sha256(text.encode()).hexdigest()[:16])
 
@@ -73,10 +76,14 @@ def of_held_out(
     tasks: Sequence[Task], train: Sequence[Task], held_out: Sequence[Task]
 ) -> list[Task]:
     """Tasks that are, or were made of, held-out ones, or of scenarios that only these have."""
-    theirs, ours = ({task.provenance.scenario for task in side} for side in (held_out, train))
+    theirs, ours = (set[str]().union(*map(_scenarios, side)) for side in (held_out, train))
     out = (theirs - ours) | {task.id for task in held_out}
-    named = ((t, t.provenance) for t in tasks)
-    return [t for t, p in named if out & {t.id, *p.ancestors, p.scenario, *p.scenarios}]
+    return [t for t in tasks if out & ({t.id, *t.provenance.ancestors} | _scenarios(t))]
+
+
+def _scenarios(task: Task) -> set[str]:
+    """Every scenario that contributed a turn."""
+    return {task.provenance.scenario, *task.provenance.scenarios}
 
 
 def untrained_tools(train: Sequence[Task], held_out: Sequence[Task], faults: bool = False) -> str:

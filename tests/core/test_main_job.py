@@ -19,7 +19,7 @@ from places import BENCHMARKS
 from scripted_author import ScriptedAuthor
 from synthesis_cases import ENVIRONMENT, sides
 
-UPDATES = 3
+UPDATES = 2
 """Variants of the first epoch are trained on in the second one."""
 SMALL = [
     "--rollout.k", "2", "--rollout.tasks-per-step", "3", "--env.train-tasks", "3",

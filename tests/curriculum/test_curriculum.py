@@ -185,6 +185,16 @@ def test_a_draw_starts_one_epoch_at_most(curriculum_of):
     assert [epoch for _, epoch in curriculum.draw(9)] == [1] * 4, "while the first is played"
 
 
+def test_an_epoch_smaller_than_an_update_is_one_update(curriculum_of):
+    stages = [{"name": "x", "epochs": 3}]
+    curriculum = curriculum_of(tasks=originals(4), stages=stages, rollout={"tasks_per_step": 8})
+    steps = []
+    while not curriculum.done:
+        for task, epoch in curriculum.draw(8):
+            steps.append(curriculum.observe(*group(task, half(task)), epoch).step)
+    assert steps == [0] * 4 + [1] * 4 + [2] * 4
+
+
 def test_expansion_needs_a_queue():
     with pytest.raises(ConfigError, match="no synthesis queue"):
         OnlineCurriculum(config(), originals(8))

@@ -437,10 +437,10 @@ def test_time_grows_with_the_length_of_a_text(name: str) -> None:
     ends = ("", "</code>", "</python>", "```output", "\n</parameter>\n</function>\n</tool_call>")
     for piece in REPEATED:
         for end in ends if name in INLINE else ends[::4] + ends[1:2]:
-            text = piece * (150_000 // len(piece)) + end
+            text = piece * (50_000 // len(piece)) + end
             begin = time.process_time()
             READERS[name](text)
-            assert time.process_time() - begin < 10, (piece, end)  # quadratic: minutes
+            assert time.process_time() - begin < 1, (piece, end)  # quadratic: many seconds
 
 
 CALL_OF_LS = '{"name": "ls", "arguments": {"a": "x"}}'

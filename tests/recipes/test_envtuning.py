@@ -320,6 +320,12 @@ def test_half_of_the_last_stage_is_half_of_what_is_reached(budget: dict[str, int
     assert hinted_epochs(rollout=sizes, **budget) == [False] * 2 + [True] * 2 + [False] * 4
 
 
+def test_an_epoch_smaller_than_an_update_is_a_whole_one() -> None:
+    """6 updates reach 6 epochs, three of them of the last stage, though each has 16 tasks."""
+    sizes = {"k": 4, "tasks_per_step": 32}
+    assert hinted_epochs(rollout=sizes, updates=6) == [False] * 2 + [True] * 3 + [False] * 3
+
+
 def test_stages_with_hints_may_be_named() -> None:
     named = {"envtuning": {"hints": ["all"]}}
     assert hinted_epochs(**named) == [False] * 3 + [True] * 5

@@ -28,24 +28,24 @@ HEART = ("loop.py", "components.py")
 TOP = tuple(path.name for path in SOURCE.glob("*.py") if path.name not in (*HEART, "config"))
 BUDGETS = {
     "loop and components": Budget(HEART, 400, 410),
-    "other modules at the top": Budget(TOP, 2_800, 3_171),
+    "other modules at the top": Budget(TOP, 2_800, 3_178),
     "config": Budget(("config",), 1_500, 1_704),
     "rollout": Budget(("rollout",), 1_800, 1_963),
-    "curriculum": Budget(("curriculum",), 1_200, 1_653),
+    "curriculum": Budget(("curriculum",), 1_200, 1_655),
     "synthesis": Budget(("synthesis",), 5_300, 7_767),
     "rewards and dialects": Budget(("rewards", "dialects"), 2_700, 4_012),
     "trainers": Budget(("trainers",), 4_000, 4_578),
     "engines": Budget(("engines",), 3_000, 3_713),
     "evaluation and report": Budget(("evaluation", "report"), 3_300, 4_900),
     "cli, assemble, infra": Budget(("cli", "assemble", "infra"), 4_000, 8_181),
-    "envs": Budget(("envs",), 9_000, 9_604, ("envs/repo/repositories",)),
+    "envs": Budget(("envs",), 9_000, 9_607, ("envs/repo/repositories",)),
     "sandbox": Budget(("sandbox",), 3_200, 2_934),
     "view": Budget(("view",), 1_100, 1_241),
     "offline writers": Budget(("writers",), 5_200, 5_706),
     "recipes": Budget(("recipes",), 1_600, 1_382),
     "integrations": Budget(("integrations",), 4_000, 3_614),
     "suites": Budget(("suites",), 1_900, 1_665),
-    "all of src/rods": Budget((".",), 56_000, 68_708, ("envs/repo/repositories",)),
+    "all of src/rods": Budget((".",), 56_000, 68_720, ("envs/repo/repositories",)),
 }
 
 

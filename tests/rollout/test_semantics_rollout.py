@@ -304,13 +304,13 @@ def test_s17_a_call_that_ended_while_the_policy_held_the_loop_is_no_late_call() 
                     script("[total()]", "a", "b"),
                     DIALECT,
                     TEMPLATE,
-                    settings(seconds=2.0),
+                    settings(seconds=1.0),
                 ),
                 TWO,
             )
         )
         while not episode.done():
-            time.sleep(2.2)
+            time.sleep(1.1)
             await asyncio.sleep(0)
         return await episode
 

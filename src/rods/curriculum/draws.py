@@ -84,16 +84,18 @@ class Stages:
         return between | {*tail[: math.ceil(len(tail) / 2)]}
 
     def _reached(self) -> int:
-        """Return the number of epochs that can begin within the run's budgets."""
+        """Return the number of epochs that can begin within the run's budgets.
+
+        An update takes no more than one whole epoch, so a smaller one counts as a whole update.
+        """
         config, rollout = self._config, self._config.rollout
-        step = rollout.tasks_per_step
-        budgets = [config.updates * step, math.ceil(config.trajectories / rollout.k)]
-        most = min((budget for budget in budgets if budget), default=math.inf)
-        drawn = 0
+        step, most = rollout.tasks_per_step, math.ceil(config.trajectories / rollout.k)
+        updates = drawn = 0
         for epoch in range(len(self)):
-            if drawn >= most:
+            if 0 < config.updates * step <= updates or 0 < most <= drawn:
                 return epoch
-            drawn += len(self.originals(epoch))
+            tasks = len(self.originals(epoch))
+            updates, drawn = updates + max(step, tasks), drawn + tasks
         return len(self)
 
     def pool(self, epoch: int) -> list[str]:

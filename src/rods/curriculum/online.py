@@ -325,14 +325,14 @@ class OnlineCurriculum:
         """
         if self.last:
             raise TrainError("the next epoch cannot start: all stages are over.")
-        epoch = self.epoch + 1
+        epoch, step = self.epoch + 1, self._tasks_per_step
         with self._lock:
             return self.buffer.start_epoch(
                 epoch,
                 originals=self._stages.originals(epoch),
                 categories=self.stage_of(epoch).categories,
                 expand=self._stages.expands(epoch),
-                first_step=sum(r.draws for r in self.buffer.reports) // self._tasks_per_step,
+                first_step=sum(max(r.draws, step) for r in self.buffer.reports) // step,
             )
 
     def start_epoch(self) -> EpochReport:

@@ -191,5 +191,8 @@ def _split(settings: EnvSettings) -> Split:
     if not settings.held_out:
         return given_split(tasks, ())
     split = environment.part(tasks, settings.held_out)
+    if left := len(tasks) - len(split.train) - len(split.held_out):
+        both = "turns of training scenarios and of held-out ones (provenance.scenarios)"
+        _note(f"env.tasks: {left} of {len(tasks)} tasks mix {both}; they are left out")
     require_splits(split.train, split.held_out, settings)
     return split

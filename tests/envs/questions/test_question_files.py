@@ -342,6 +342,20 @@ def test_what_was_made_of_an_evaluation_task_is_not_trained_on(tmp_path: Path) -
     assert split_tasks(settings, files[1:]).train == (others[2], free)
 
 
+def test_a_task_with_turns_of_both_splits_is_left_out_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    made_of = EnvSettings(name="python_tool", tasks=(rows(tmp_path / "a.json", *range(5)),))
+    *tasks, last = original_tasks(made_of)
+    names = [task.provenance.scenario for task in tasks]
+    mixed = replace(last, provenance=Provenance("mixed", names[0], scenarios=tuple(names)))
+    path = str(tmp_path / "tasks.jsonl")
+    write_tasks(path, [*tasks, mixed])
+    split = split_tasks(EnvSettings(name="python_tool", tasks=(path,), held_out=0.5))
+    assert len(split.train) == len(split.held_out) == 2
+    assert "env.tasks: 1 of 5 tasks mix turns of training scenarios" in caplog.text
+
+
 def test_all_generated_questions_can_be_trained_on() -> None:
     settings = EnvSettings(
         name="python_tool", held_out=0.0, questions=QuestionSettings(count=8, families=("add",))
