@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ from rods.abilities import ability
 from rods.env import UserSimulator, World
 from rods.envs.hints import hinted
 from rods.envs.remote.messages import Hosted
-from rods.errors import TaskError
+from rods.errors import EnvError, TaskError
+from rods.integrations.task_rollout import TaskRollout
 from rods.policy import ScriptedPolicy
 from rods.task import Task
 from rods.types import ParseVerdict, ToolCall
@@ -70,8 +72,46 @@ def test_each_talk_reads_its_own_opening() -> None:
     assert len(prompts) == 3
 
 
-def test_a_talk_goes_on_under_hints_and_is_refused_elsewhere() -> None:
+def test_a_talk_goes_on_under_hints() -> None:
     world = ability(hinted(Talkative().open(TASK)), UserSimulator)
     assert world and world.opens().startswith("I am ") and world.reply("a") == "Go on. (a)"
+
+
+class Counted(NotesEnvironment):
+    """Notes which worlds are open; a turn of one may fail."""
+
+    def __init__(self, kind: NotesEnvironment, fails: bool = False) -> None:
+        super().__init__()
+        self.kind, self.fails, self.worlds = kind, fails, list[World]()
+
+    def open(self, task: Task) -> World:
+        world = self.kind.open(task)
+
+        class Closing(type(world)):  # type: ignore[misc]
+            def begin_turn(mine, index: int) -> None:
+                if self.fails:
+                    raise EnvError("the shop is shut")
+                super().begin_turn(index)
+
+            def close(mine) -> None:
+                self.worlds.remove(mine)
+                super().close()
+
+        world.__class__ = Closing
+        self.worlds.append(world)
+        return world
+
+
+@pytest.mark.parametrize("host", [lambda *given: Hosted(*given).open(), TaskRollout])
+def test_a_world_that_is_refused_is_closed(host: Callable[..., object]) -> None:
+    environment = Counted(Talkative())
     with pytest.raises(TaskError, match=r"simulates a user.*rods\.env\.UserSimulator"):
-        Hosted(Talkative(), TASK).open()
+        host(environment, TASK)
+    assert environment.worlds == []
+
+
+def test_a_world_whose_first_turn_fails_is_closed() -> None:
+    environment = Counted(NotesEnvironment(), fails=True)
+    with pytest.raises(EnvError, match="the shop is shut"):
+        TaskRollout(environment, TASK)
+    assert environment.worlds == []

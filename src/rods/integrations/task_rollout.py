@@ -50,7 +50,11 @@ class TaskRollout:
                 f"task {task.id}: this world simulates a user (rods.env.UserSimulator); only rods "
                 "itself can run such worlds."
             )
-        self._world.begin_turn(0)
+        try:
+            self._world.begin_turn(0)
+        except BaseException:  # whatever it is, the world must not stay open
+            self._world.close()
+            raise
 
     def offered(self) -> tuple[ToolSpec, ...]:
         """The tools of the current turn; none at the end."""

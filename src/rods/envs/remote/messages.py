@@ -46,6 +46,7 @@ class Hosted:
         """
         world = self._world = self._environment.open(self._task)
         if ability(world, env.UserSimulator):
+            self.close()
             raise TaskError(
                 f"task {self._task.id}: this world simulates a user (rods.env.UserSimulator) and "
                 "runs only in the process of the rollout. Set rollout.worlds.processes = 0, and "
