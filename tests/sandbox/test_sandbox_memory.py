@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from attack_programs import syscall
 from repo_cases import environment_as
-from rods.sandbox.observed import kernel, memory
+from rods.sandbox.observed import descendants, kernel, memory
 from rods.sandbox.shell import Shell, ShellLimits
 from sandbox_cases import KINDS, LACKS
 
@@ -142,3 +144,18 @@ def test_what_is_open_counts_once() -> None:
     for end in (one, other, again):
         end.close()
     assert memory(os.getpid()) > 10 << 20 and memory(1 << 30) == kernel([1 << 30]) == 0
+
+
+def test_a_program_that_starts_others_without_end_is_not_read_to_the_end() -> None:
+    """Five children of one child each; no child's own are read once there are enough."""
+    tree = "for i in 1 2 3 4 5; do (sleep 60 & echo ready; wait) & done; wait"
+    words = ["bash", "-c", tree]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True) as shell:
+        try:
+            assert shell.stdout
+            for _ in range(5):
+                shell.stdout.readline()
+            assert len(descendants(shell.pid, 10)) == 10
+            assert len(descendants(shell.pid, 3)) == 5
+        finally:
+            os.killpg(shell.pid, signal.SIGKILL)

@@ -229,12 +229,13 @@ class Keeper:
 
     def _held(self) -> str:
         """Which limit the command and all that it started exceed together."""
+        most = 2 * self._config["processes"]
+        pids = descendants(self._me, most)  # first, because a moment later there may be many more
+        if len(pids) > most:
+            return "processes"
         used = self.boxes.used(self._number, self._me, self._config["file"])
         if used is None or (not self.boxes.sized and used > self._config["disk"]):
             return "disk"
-        pids = descendants(self._me)
-        if len(pids) > 2 * self._config["processes"]:
-            return "processes"
         held = sum(map(memory, pids)) + kernel(pids)
         return "memory" if held > self._config["memory"] else ""
 

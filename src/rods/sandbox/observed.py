@@ -4,7 +4,7 @@ Owns reading that. Never ends anything, and knows no limit but that of a text; s
 only, since `keeper` runs by itself.
 
     output = Output(descriptor, most=65_536)
-    sum(map(memory, descendants(os.getpid())))
+    sum(map(memory, descendants(os.getpid(), 64)))
 """
 
 from __future__ import annotations
@@ -61,11 +61,14 @@ class Output:
         return bool(part)
 
 
-def descendants(pid: int) -> list[int]:
-    """Processes that a process started, and those that they did."""
+def descendants(pid: int, most: int) -> list[int]:
+    """Processes that a process started, and those that they did; not all of more than `most`.
+
+    A program that starts others without end would do so faster than they are read.
+    """
     found: list[int] = []
     waiting = [pid]
-    while waiting:
+    while waiting and len(found) <= most:
         parent = waiting.pop()
         with contextlib.suppress(OSError):
             for thread in os.listdir(f"/proc/{parent}/task"):
