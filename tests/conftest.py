@@ -14,6 +14,7 @@ import signal
 import ssl
 import sys
 from collections.abc import Iterator
+from types import ModuleType
 
 import pytest
 import typer.main
@@ -134,6 +135,18 @@ def _alone(
         fcntl.flock(room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         fcntl.flock(gate, fcntl.LOCK_UN)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _modules_stay() -> Iterator[None]:
+    """A test that imports a package again puts back what it replaced (`support/imports.py`)."""
+    yield
+    for name, module in list(sys.modules.items()):
+        above, _, part = name.rpartition(".")
+        if above.partition(".")[0] == "rods" and module is not None:
+            kept = getattr(sys.modules[above], part, None)
+            same = kept is module or (kept is not None and not isinstance(kept, ModuleType))
+            assert same, f"another {name} is kept than the one that is imported"
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from imports import imported_anew
 from loop_cases import (
     TEMPLATE,
     Learner,
@@ -160,19 +160,18 @@ def test_a_checkpoint_without_our_state_is_refused(tmp_path: Path) -> None:
             read_state(tmp_path)
 
 
-def imported_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """TRL's adapter is imported again, and afterwards all is as it was."""
-    import_module("rods.integrations.trl.args")
-    for name in [name for name in sys.modules if name.startswith("rods.integrations.trl")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr("rods.integrations.trl", None, raising=False)
+@pytest.fixture
+def adapter() -> Iterator[None]:
+    """TRL's adapter is imported again."""
+    with imported_anew("rods.integrations.trl"):
+        yield
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("adapter")
 def test_trl_that_is_missing_is_named_with_the_line_that_gets_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    imported_anew(monkeypatch)
     monkeypatch.setitem(sys.modules, "trl", None)
     words = ["--profile", "small", "--train.lr", "3e-4", "--trl.save_steps", "8"]
     words += ["--trl.lern_rate", "4", "--trl.run_name", "x"]
@@ -230,6 +229,7 @@ def test_verl_that_is_missing_is_named_with_the_line_that_gets_it(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("adapter")
 @pytest.mark.parametrize("host", ["trl", "verl"])
 @pytest.mark.parametrize(
     ("words", "said"),
@@ -248,7 +248,6 @@ def test_a_dry_run_refuses_settings_where_the_host_is_missing(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    imported_anew(monkeypatch)
     monkeypatch.setitem(sys.modules, host, None)
     asked = [host, "--dry-run", "--profile", "small", *words]
     assert rods(*asked, monkeypatch=monkeypatch) == 2

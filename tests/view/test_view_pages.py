@@ -19,6 +19,7 @@ from typing import Any
 import httpx
 import pytest
 
+from imports import imported_anew
 from report_runs import ATTACK, SEED, trajectory, write_queue, write_run, write_trajectories
 from rods.trajectory_codec import write_parquet
 from verbs import rods as program
@@ -82,10 +83,9 @@ def test_no_run_is_said(
 def test_without_the_extra_it_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in [n for n in sys.modules if n.startswith("rods.view")]:
-        monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    assert program("view", "nothing", monkeypatch=monkeypatch) == 2
+    with imported_anew("rods.view"):
+        assert program("view", "nothing", monkeypatch=monkeypatch) == 2
     assert re.search(r"rods view needs duckdb: .*pip install", capsys.readouterr().err)
 
 

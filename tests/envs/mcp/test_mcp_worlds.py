@@ -29,6 +29,7 @@ from rods.evaluation.check import TaskFault, check_tasks
 from rods.synthesis.structure.trace import all_tools
 from rods.task import Provenance, Task, Turn
 from rods.types import Json, ToolCall
+from running import process, processes
 
 pytestmark = pytest.mark.skipif(find_spec("mcp") is None, reason="the extra mcp is missing")
 SERVER = Path(__file__).parent / "plain_server.py"
@@ -60,16 +61,8 @@ def made(place: Path) -> Iterator[Any]:
 
 def servers() -> list[int]:
     """Processes that run the server of these tests."""
-    found: list[int] = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = path.read_bytes().split(b"\0")
-            parent = int(path.with_name("stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-        if str(SERVER).encode() in words and parent == os.getpid():
-            found.append(int(path.parent.name))
-    return found
+    mine = {pid: found for pid, found in processes().items() if found.parent == os.getpid()}
+    return [pid for pid, found in mine.items() if str(SERVER) in found.words]
 
 
 def task_of(*calls: ToolCall, world: dict[str, Json] | None = None, name: str = "a") -> Task:
@@ -376,13 +369,12 @@ def test_a_stubborn_server_and_its_children_are_killed(made: Any) -> None:
         [server] = servers()
     for pid in (server, child):
         deadline = time.monotonic() + 5
-        while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-            if state == "Z":  # of a parent that is gone: reaped by the init process
+        while (found := process(pid)) and time.monotonic() < deadline:
+            if found.state == "Z":  # of a parent that is gone: reaped by the init process
                 break
             time.sleep(0.05)
         else:
-            assert not Path(f"/proc/{pid}").exists()
+            assert not found
 
 
 @pytest.mark.slow

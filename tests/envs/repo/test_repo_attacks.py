@@ -23,6 +23,7 @@ from repo_cases import bash, environment_as, repairs, tasks
 from rods.envs.repo.environment import RepoEnvironment
 from rods.sandbox.shell import Shell, ShellLimits, ShellResult
 from rods.types import ToolCall
+from running import processes
 from sandbox_cases import EACH_KIND, KINDS, LACKS, SECRET, left
 
 pytestmark = pytest.mark.xfail(bool(LACKS), reason=f"nothing can be locked: {LACKS}", strict=True)
@@ -209,17 +210,9 @@ def test_calls_of_the_kernel(rooms: Rooms) -> None:
     rooms.go_on()
 
 
-def alive(mark: str) -> list[str]:
+def alive(mark: str) -> list[int]:
     """Processes of this machine whose command has a word."""
-    found: list[str] = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (folder / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue  # it has just ended
-        if mark.encode() in words:
-            found.append(folder.name)
-    return found
+    return [pid for pid, found in processes().items() if mark in found.words]
 
 
 STAYING = [
