@@ -66,6 +66,10 @@ def test_manifest_says_what_ran_and_names_no_folder_and_no_login(tmp_path):
         "/data/qwen",
         "env.bfcl.wheel=/data/x.whl",
         "--writer-url=http://me:pw@host/v1",
+        "--engine.vllm.options.api-key",
+        "pw",
+        "--rollout.step_tokens",
+        "64",
     ]
     run = RunDirectory.create(
         path, RunConfig(seed=5), seeds={"evaluation": 9}, split_hash="ab", command=command
@@ -74,6 +78,7 @@ def test_manifest_says_what_ran_and_names_no_folder_and_no_login(tmp_path):
     assert (
         saved["command"]
         == "rods train --model qwen env.bfcl.wheel=x.whl --writer-url=http://***@host/v1"
+        " --engine.vllm.options.api-key *** --rollout.step_tokens 64"
     )
     assert saved["seeds"] == {"seed": 5, "evaluation": 9}
     assert saved["rods"] == rods.__version__ and saved["versions"]["torch"]

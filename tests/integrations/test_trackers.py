@@ -202,12 +202,17 @@ def test_logins_and_secrets_are_not_told() -> None:
     changes = [
         'engine.vllm.options={"api-key" = "s3cret", "dtype" = "auto"}',
         'synthesis.llm.url="https://me:s3cret@chat.example/v1"',
+        "env.name=mcp",
+        """env.mcp.command="API_KEY='s3cret' server --token s3cret --db-password=s3cret -v" """,
     ]
     config = load_config("rods", "small", changes)
     told = shown(config)
     assert "s3cret" not in str(told)
     assert told["engine"]["vllm"]["options"] == {"api-key": "***", "dtype": "auto"}
     assert told["synthesis"]["llm"]["url"] == "https://***@chat.example/v1"
+    assert told["env"]["mcp"]["command"] == (
+        "API_KEY='***' server --token *** --db-password=*** -v"
+    )
     plain = load_config("rods", "small", [])
     kept = {**plain.model_dump(mode="json"), "env": None}
     assert {**shown(plain), "env": None} == kept, "nothing else is changed"

@@ -1116,6 +1116,6 @@ def test_every_reason_of_a_rejection_has_words() -> None:
 
 
 def test_settings_of_a_page_show_no_login() -> None:
-    address = {"url": "http://me:pw@host:8000/v1", "model": "a@b"}
+    address = {"url": "http://me:pw@host:8000/v1", "model": "a@b", "options": {"api-key": "pw"}}
     shown = {"engine.url": "http://***@host:8000/v1", "engine.model": "a@b"}
-    assert details({"engine": address}) == shown
+    assert details({"engine": address}) == {**shown, "engine.options.api-key": "***"}

@@ -14,7 +14,9 @@ from pathlib import Path
 from rods.infra.install import installed
 from rods.types import Json
 
-LOGIN = re.compile(r"(?<=://)[^/@\s]+@")  # of an address, which no page or card may show
+_LOGIN = re.compile(r"(?<=://)[^/@\s]+@")  # of an address
+_NAME = r"[\w.-]*(?:key|token|secret|password)"
+_SECRET = re.compile(rf"((?:--?{_NAME}[\s=]|\b{_NAME}=|\bBearer\s)\s*[\"']?)[^\s\"']+", re.I)
 LIBRARIES = ("torch", "transformers", "tokenizers")  # whose versions decide what a run does
 
 
@@ -71,8 +73,18 @@ def origin(command: Sequence[str] | None = None) -> dict[str, Json]:
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "started": now(),
-        "command": LOGIN.sub("***@", " ".join(shown)),
+        "command": masked(" ".join(shown)),
     }
+
+
+def masked(text: str, name: str = "") -> str:
+    """A setting or a command without what no page or card may show: logins, keys, passwords.
+
+    A secret is known by the `name` of its setting, or by the option or variable before it.
+    """
+    if text and re.search(rf"{_NAME}$", name, re.I):
+        return "***"
+    return _SECRET.sub(r"\1***", _LOGIN.sub("***@", text))
 
 
 def now() -> str:

@@ -11,7 +11,6 @@ same run. A tracker that fails never stops training: it is reported, and the man
 from __future__ import annotations
 
 import importlib
-import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -21,26 +20,24 @@ from typing import Any, NamedTuple, cast
 from rods.config import RunConfig
 from rods.errors import ConfigError
 from rods.infra.dotted import not_among
-from rods.infra.host import LOGIN
+from rods.infra.host import masked
 from rods.infra.install import needed
 from rods.integrations import TrackSettings
 from rods.store import RunDirectory
 from rods.types import Json
 
-_SECRET = re.compile(r"key|token|secret|password", re.I)
-
 
 def shown(config: RunConfig) -> dict[str, Any]:
-    """The settings as others may see them: no logins of addresses, no options that are secrets."""
+    """The settings as others may see them: no logins of addresses, no secrets."""
 
-    def safe(name: str, value: object) -> Any:
+    def safe(value: Any, name: str = "") -> Any:
         if isinstance(value, dict):
-            return {k: safe(k, v) for k, v in value.items()}
-        if isinstance(value, str):
-            return "***" if value and _SECRET.search(name) else LOGIN.sub("***@", value)
-        return value
+            return {key: safe(inner, str(key)) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [safe(inner, name) for inner in value]
+        return masked(value, name) if isinstance(value, str) else value
 
-    return {name: safe(name, value) for name, value in config.model_dump(mode="json").items()}
+    return safe(config.model_dump(mode="json"))
 
 
 class Tracker(NamedTuple):

@@ -24,7 +24,7 @@ from rods.evaluation.stats import Interval
 from rods.infra.checkpoints import LATEST
 from rods.infra.dotted import flat
 from rods.infra.files import write_atomic
-from rods.infra.host import LOGIN
+from rods.infra.host import masked
 from rods.infra.text import quoted
 from rods.report import heldout, panels
 from rods.report.heldout import LEADING, METRICS, SETS, MetricCell, ResultRow
@@ -129,8 +129,8 @@ def uses(run: RunData) -> list[tuple[str, str]]:
 
 
 def details(data: Mapping[str, Json]) -> dict[str, str]:
-    """Every leaf of nested tables as text, by its dotted key; addresses without logins."""
-    return {key: LOGIN.sub("***@", str(value)) for key, value in flat(data).items()}
+    """Every leaf of nested tables as text, by its dotted key, without logins and secrets."""
+    return {key: masked(str(value), key) for key, value in flat(data).items()}
 
 
 def tiles(run: RunData, rows: Sequence[ResultRow]) -> list[Tile]:
