@@ -6,22 +6,15 @@ Owns run, exec, restart, inspect, kill, rm and cp. The first process of a contai
 puts a process in front that ends with its only child, as docker's does. An image is a folder beside
 this file; a container has a copy of it, mounted where `-w` says. Memory and processes are not
 bounded, and the file system of the machine is there to be read.
+
+A command of an agent starts this twice, and its tests hundreds of times: it imports almost nothing.
 """
 
-from __future__ import annotations
-
-import contextlib
-import json
 import os
-import pathlib
-import shutil
-import signal
-import subprocess
 import sys
 import time
-from typing import Any, NoReturn
 
-HOME = pathlib.Path(__file__).resolve().parent
+HOME = os.path.dirname(os.path.realpath(__file__))
 MOUNTED = "/mnt"
 """Stands for the image's folder: a folder that every Linux has."""
 APART = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc"]
@@ -31,72 +24,83 @@ INIT = (
 )
 
 
-def fail(why: str, code: int = 1) -> NoReturn:
+def fail(why: str, code: int = 1) -> None:
     sys.stderr.write(f"Error response from daemon: {why}\n")
     sys.exit(code)
 
 
-def state(name: str) -> dict[str, Any]:
+def read(path: str) -> str:
+    with open(path) as file:
+        return file.read()
+
+
+def place(name: str) -> str:
+    return f"{HOME}/containers/{name}"
+
+
+def state(name: str) -> list[str]:
+    """Numbers of the first process and of the one that made its name space; its command."""
     try:
-        return json.loads((HOME / "containers" / name / "state").read_text())
+        return read(f"{place(name)}/state").split("\0")
     except OSError:
         fail(f"No such container: {name}")
+        raise
 
 
 def begin(name: str, first: list[str]) -> None:
     """Start the first process, and note its number as this machine has it."""
-    place = HOME / "containers" / name
-    mount = f'mount --bind "{place / "root"}" {MOUNTED} && cd {MOUNTED} && exec "$@"'
-    process = subprocess.Popen(
-        [*APART, "sh", "-c", mount, "sh", *first],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    until, pid = time.monotonic() + 300, 0
+    root = f"{place(name)}/root"
+    mount = f'mount --bind "{root}" {MOUNTED} && cd {MOUNTED} && exec "$@"'
+    nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
+    words = [*APART, "sh", "-c", mount, "sh", *first]
+    outer = os.posix_spawnp(words[0], words, os.environ, file_actions=nowhere, setsid=True)
+    until, pid = time.monotonic() + 300, "0"
     while time.monotonic() < until:
-        with contextlib.suppress(OSError, IndexError):
-            pid = int(children.read_text().split()[0])
-            if os.path.samefile(f"/proc/{pid}/cwd", place / "root"):
+        try:
+            pid = read(f"/proc/{outer}/task/{outer}/children").split()[0]
+            if os.path.samefile(f"/proc/{pid}/cwd", root):
                 break
-        if process.poll() is not None:
+        except (OSError, IndexError):
+            time.sleep(0.005)
+        if os.waitpid(outer, os.WNOHANG)[0]:
             fail(f"{first[0]}: not found", 127)
         time.sleep(0.005)
-    (place / "state").write_text(json.dumps({"pid": pid, "outer": process.pid, "first": first}))
+    with open(f"{place(name)}/state", "w") as file:
+        file.write("\0".join([pid, str(outer), *first]))
 
 
-def running(known: dict[str, Any]) -> bool:
+def running(known: list[str]) -> bool:
     try:
-        words = pathlib.Path(f"/proc/{known['pid']}/stat").read_text().rpartition(")")[2].split()
-        return words[0] != "Z" and int(words[1]) == known["outer"]
+        words = read(f"/proc/{known[0]}/stat").rpartition(")")[2].split()
     except OSError:
         return False
+    return words[0] != "Z" and words[1] == known[1]
 
 
-def end(known: dict[str, Any]) -> None:
-    with contextlib.suppress(ProcessLookupError):
+def end(known: list[str]) -> None:
+    try:
         if running(known):
-            os.kill(known["pid"], signal.SIGKILL)
+            os.kill(int(known[0]), 9)
+    except ProcessLookupError:
+        return
     while running(known):
         time.sleep(0.005)
 
 
 def run(words: list[str]) -> None:
-    options = {}
-    switches = ("-d", "--init")
+    options: dict[str, str] = {}
     while words[0].startswith("-"):
         option = words.pop(0)
-        options[option] = True if option in switches else words.pop(0)
+        options[option] = "" if option in ("-d", "--init") else words.pop(0)
     image, command = words[0], words[1:]
-    if not (HOME / image).is_dir():
+    if not os.path.isdir(f"{HOME}/{image}"):
         fail(f"No such image: {image}", 125)
     first = ([options["--entrypoint"]] if "--entrypoint" in options else []) + command
     if "--init" in options:
         first = [sys.executable, "-S", "-c", INIT, *first]
     name = os.urandom(6).hex()
-    shutil.copytree(HOME / image, HOME / "containers" / name / "root", symlinks=True)
+    os.makedirs(place(name))
+    os.spawnlp(os.P_WAIT, "cp", "cp", "-a", f"{HOME}/{image}", f"{place(name)}/root")
     begin(name, first)
     sys.stdout.write(f"{name}\n")
 
@@ -111,20 +115,22 @@ def execute(words: list[str]) -> None:
     known = state(name)
     if not running(known):
         fail(f"container {name} is not running")
-    if (HOME / "broken").exists():
+    if os.path.exists(f"{HOME}/broken"):
         fail("cannot connect", 1)
-    path = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
+    path = f"{HOME}/python/bin:{os.environ['PATH']}"
     environment = {"PATH": path, "PYTHONDONTWRITEBYTECODE": "1", "HOME": "/root"}
-    enter = ["nsenter", "-t", str(known["pid"]), "-U", "--preserve-credentials", "-m", "-p"]
-    done = subprocess.run([*enter, f"--wdns={where}", "--", *command], env=environment)
-    sys.exit(done.returncode if done.returncode >= 0 else 128 - done.returncode)
+    enter = ["nsenter", "-t", known[0], "-U", "--preserve-credentials", "-m", "-p"]
+    code = os.spawnvpe(
+        os.P_WAIT, enter[0], [*enter, f"--wdns={where}", "--", *command], environment
+    )
+    sys.exit(code if code >= 0 else 128 - code)
 
 
 def main() -> None:
     verb, words = sys.argv[1], sys.argv[2:]
-    with open(HOME / "asked", "a") as file:
+    with open(f"{HOME}/asked", "a") as file:
         print(verb, *words[:2], file=file)
-    if verb != "exec" and (HOME / "broken").exists():
+    if verb != "exec" and os.path.exists(f"{HOME}/broken"):
         fail("cannot connect")
     if verb == "run":
         run(words)
@@ -133,18 +139,18 @@ def main() -> None:
     elif verb == "cp":
         source, target = words
         name, _, path = target.partition(":")
-        shutil.copy(source, HOME / "containers" / name / "root" / path.lstrip("/"))
+        os.spawnlp(os.P_WAIT, "cp", "cp", source, f"{place(name)}/root/{path.lstrip('/')}")
     elif verb in ("kill", "inspect", "restart", "rm"):
         name = words[-1]
         known = state(name)
         if verb == "inspect":
-            sys.stdout.write(json.dumps(running(known)))
+            sys.stdout.write("true" if running(known) else "false")
             return
         end(known)
         if verb == "restart":
-            begin(name, known["first"])
+            begin(name, known[2:])
         if verb == "rm":
-            shutil.rmtree(HOME / "containers" / name)
+            os.spawnlp(os.P_WAIT, "rm", "rm", "-rf", place(name))
     else:
         fail(f"unknown command: {verb}", 125)
 

@@ -6,9 +6,12 @@ import json
 import shutil
 import subprocess
 import sys
+import venv
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 CODE = "def half(n):\n    return n // 3\n"
 TEST = "from code_of_it import half\n\ndef test_half():\n    assert half(4) == 2\n"
@@ -36,8 +39,22 @@ IMAGE = "xingyaoww/sweb.eval.x86_64.some_s_repo-12"
 
 
 def engine(folder: Path) -> Path:
-    """A command that stands for docker."""
+    """A command that stands for docker; its containers run the Python of `folder`/python."""
     command = folder / "docker"
-    command.write_text(f"#!{sys.executable}\n" + ENGINE.read_text())
+    command.write_text(f"#!{sys.executable} -S\n" + ENGINE.read_text())
     command.chmod(0o755)
     return command
+
+
+def make_python(folder: Path) -> None:
+    """A Python with pytest alone, as an image has it: with all that is here it starts slowly."""
+    venv.create(folder)
+    [site] = folder.glob("lib/python*/site-packages")
+    names = ["pytest"]
+    while names:
+        package = distribution(names.pop())
+        for top in {file.parts[0] for file in package.files or () if file.parts[0] != ".."}:
+            if not (site / top).exists():
+                (site / top).symlink_to(package.locate_file(top))
+        needs = map(Requirement, package.requires or ())
+        names += [n.name for n in needs if not n.marker or n.marker.evaluate({"extra": ""})]

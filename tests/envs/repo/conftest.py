@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from once import made_once
 from rods.envs.repo.environment import RepoEnvironment
-from swe_cases import CODE, IMAGE, engine
+from swe_cases import CODE, IMAGE, engine, make_python
 
 
 @pytest.fixture
-def environment(tmp_path: Path) -> RepoEnvironment:
+def environment(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> RepoEnvironment:
+    (tmp_path / "python").symlink_to(made_once(tmp_path_factory, "image_python", make_python))
     image = tmp_path / IMAGE
     image.mkdir(parents=True)
     (image / "code_of_it.py").write_text(CODE)
