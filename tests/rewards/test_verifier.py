@@ -57,10 +57,10 @@ def test_a_process_with_many_open_files_judges() -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("hasty")
-@pytest.mark.parametrize("bomb", SLOW)
-def test_a_slow_answer_is_given_up_and_the_next_one_judged(bomb: str) -> None:
-    assert ask("1", bomb) in ("time", "memory", "died")
-    assert ask("x^2+x", "x(x+1)") == "right"
+def test_a_slow_answer_is_given_up_and_the_next_one_judged() -> None:
+    for bomb in SLOW:
+        assert ask("1", bomb) in ("time", "memory", "died"), bomb
+        assert ask("x^2+x", "x(x+1)") == "right", bomb
 
 
 @pytest.mark.usefixtures("hasty")
