@@ -30,14 +30,14 @@ from rods.types import Json
 def shown(config: RunConfig) -> dict[str, Any]:
     """The settings as others may see them: no logins of addresses, no secrets."""
 
-    def safe(value: Any, name: str = "") -> Any:
+    def safe(value: Json, name: str = "") -> Json:
         if isinstance(value, dict):
-            return {key: safe(inner, str(key)) for key, inner in value.items()}
+            return {key: safe(inner, key) for key, inner in value.items()}
         if isinstance(value, list):
             return [safe(inner, name) for inner in value]
         return masked(value, name) if isinstance(value, str) else value
 
-    return safe(config.model_dump(mode="json"))
+    return {name: safe(value, name) for name, value in config.model_dump(mode="json").items()}
 
 
 class Tracker(NamedTuple):
