@@ -238,7 +238,7 @@ def quick(verb: str, *words: str) -> list[str]:
     if "--show" in words or "--memory" in words:
         less.pop("--dry-run" if "--show" in words else "--memory", None)
     if "--from-scratch" in words:
-        less = {"--from-scratch": "10"}
+        less = {"--from-scratch": "20"}
     pairs = pairwise(["", *words])
     rest = [word for before, word in pairs if word not in less and not less.get(before)]
     return [verb, *rest, *(word for pair in less.items() for word in pair if word)]
