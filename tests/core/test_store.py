@@ -67,7 +67,8 @@ def test_manifest_says_what_ran_and_names_no_folder_and_no_login(tmp_path):
         "env.bfcl.wheel=/data/x.whl",
         "--writer-url=http://me:pw@host/v1",
         "--engine.vllm.options.api-key",
-        "pw",
+        "my pw",
+        "--env.mcp.command=serve --header 'X-Api-Key: my pw'",
         "--rollout.step_tokens",
         "64",
     ]
@@ -78,7 +79,8 @@ def test_manifest_says_what_ran_and_names_no_folder_and_no_login(tmp_path):
     assert (
         saved["command"]
         == "rods train --model qwen env.bfcl.wheel=x.whl --writer-url=http://***@host/v1"
-        " --engine.vllm.options.api-key *** --rollout.step_tokens 64"
+        " --engine.vllm.options.api-key *** --env.mcp.command=serve --header 'X-Api-Key: ***'"
+        " --rollout.step_tokens 64"
     )
     assert saved["seeds"] == {"seed": 5, "evaluation": 9}
     assert saved["rods"] == rods.__version__ and saved["versions"]["torch"]

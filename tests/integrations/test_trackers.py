@@ -198,7 +198,7 @@ def test_tensorboard_itself(tmp_path: Path) -> None:
     assert found == [(1, 0.1), (2, 0.2), (3, 0.9)]
 
 
-def test_logins_and_secrets_are_not_told() -> None:
+def test_logins_and_secrets_are_masked() -> None:
     changes = [
         'engine.vllm.options={"api-key" = "s3cret", "dtype" = "auto"}',
         'synthesis.llm.url="https://me:s3cret@chat.example/v1"',
@@ -206,12 +206,12 @@ def test_logins_and_secrets_are_not_told() -> None:
         """env.mcp.command="API_KEY='s3cret' server --token s3cret --db-password=s3cret -v" """,
     ]
     config = load_config("rods", "small", changes)
-    told = shown(config)
-    assert "s3cret" not in str(told)
-    assert told["engine"]["vllm"]["options"] == {"api-key": "***", "dtype": "auto"}
-    assert told["synthesis"]["llm"]["url"] == "https://***@chat.example/v1"
-    assert told["env"]["mcp"]["command"] == (
-        "API_KEY='***' server --token *** --db-password=*** -v"
+    public = shown(config)
+    assert "s3cret" not in str(public)
+    assert public["engine"]["vllm"]["options"] == {"api-key": "***", "dtype": "auto"}
+    assert public["synthesis"]["llm"]["url"] == "https://***@chat.example/v1"
+    assert public["env"]["mcp"]["command"] == (
+        "API_KEY=*** server --token *** --db-password=*** -v"
     )
     plain = load_config("rods", "small", [])
     kept = {**plain.model_dump(mode="json"), "env": None}

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Process(NamedTuple):
-    """What Linux tells of a process."""
+    """A process, as /proc describes it."""
 
     words: list[str]
     """Its command; empty for a zombie."""

@@ -9,14 +9,22 @@ import re
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 
 from rods.infra.install import installed
 from rods.types import Json
 
 _LOGIN = re.compile(r"(?<=://)[^/@\s]+@")  # of an address
-_NAME = r"[\w.-]*(?:key|token|secret|password)"
-_SECRET = re.compile(rf"((?:--?{_NAME}[\s=]|\b{_NAME}=|\bBearer\s)\s*[\"']?)[^\s\"']+", re.I)
+_KIND = r"(?:key|token|secret|password)"
+_NAME = rf"[\w.-]{{0,60}}{_KIND}"
+_QUOTED = r"\"[^\"]*\"|'[^']*'"
+_SECRET = re.compile(
+    rf"((?:--?{_NAME}[\s=]|\b{_NAME}=|\bBearer\s)\s*)(?:{_QUOTED}|[^\s\"']+)", re.I
+)  # after an option, or after a variable or a part of an address
+_FIELD = re.compile(
+    rf"(\b(?:Authorization|[\w.-]{{0,60}}[_-]{_KIND})[\"']?\s*:\s*)(?:{_QUOTED}|[^\"']+)", re.I
+)  # a header or a field of JSON, to the end of its string
 LIBRARIES = ("torch", "transformers", "tokenizers")  # whose versions decide what a run does
 
 
@@ -73,7 +81,7 @@ def origin(command: Sequence[str] | None = None) -> dict[str, Json]:
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "started": now(),
-        "command": masked(" ".join(shown)),
+        "command": " ".join(_masked_word(*pair) for pair in pairwise(["", *shown])),
     }
 
 
@@ -82,9 +90,19 @@ def masked(text: str, name: str = "") -> str:
 
     A secret is known by the `name` of its setting, or by the option or variable before it.
     """
-    if text and re.search(rf"{_NAME}$", name, re.I):
+    if text and re.search(rf"{_KIND}$", name, re.I):
         return "***"
-    return _SECRET.sub(r"\1***", _LOGIN.sub("***@", text))
+    for pattern in (_FIELD, _SECRET):
+        text = pattern.sub(r"\1***", text)
+    return _LOGIN.sub("***@", text)
+
+
+def _masked_word(before: str, word: str) -> str:
+    """A word of a command: all of its value, blanks included, where its name is a secret's."""
+    name, equals, value = word.partition("=")
+    if equals:
+        return f"{masked(name)}={masked(value, name)}"
+    return masked(word, before if before.startswith("-") else "")
 
 
 def now() -> str:

@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from rods.synthesis.pipeline import Statistics
     from rods.synthesis.yields import SeedYield
 
-QUEUE = "synthesis.sqlite"  # file name of the queue, in the folder beside an unfinished data set
-ANSWERS = "answers.sqlite"  # file name of a chat server's answers, beside the queue
+QUEUE, ANSWERS = "synthesis.sqlite", "answers.sqlite"  # files beside an unfinished data set
 VARIANTS, SEEDS = "variants", "seed tasks"  # what is made
 STATES = "Give worlds with records: --states FILE (docs/guides/seed-tasks.md)."
 READ = "env.", "evaluation.files="  # settings that a command needs to read them
