@@ -67,6 +67,7 @@ def test_a_setting_with_the_name_of_a_secret_is_masked() -> None:
     assert masked("", "password") == "", "that there is none may be seen"
 
 
+@pytest.mark.slow
 def test_masking_takes_time_in_proportion_to_the_text() -> None:
     for piece in ("a", "a-", "key", "key=", "--", "key:", '"', " "):
         begin = time.process_time()
